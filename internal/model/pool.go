@@ -1,0 +1,211 @@
+package model
+
+import "time"
+
+// PoolProtocol is how endpoints are spoken to at layer 7.
+type PoolProtocol string
+
+// The pool protocols.
+const (
+	PoolHTTP  PoolProtocol = "http"
+	PoolHTTPS PoolProtocol = "https"
+	PoolH2    PoolProtocol = "h2"
+	PoolH2C   PoolProtocol = "h2c"
+	PoolAuto  PoolProtocol = "auto"
+)
+
+// Values lists the valid protocols.
+func (PoolProtocol) Values() []string { return []string{"http", "https", "h2", "h2c", "auto"} }
+
+// EndpointPolicy is the choice of an endpoint in a pool.
+type EndpointPolicy string
+
+// The endpoint steering policies.
+const (
+	EndpointRandom                   EndpointPolicy = "random"
+	EndpointHash                     EndpointPolicy = "hash"
+	EndpointLeastOutstandingRequests EndpointPolicy = "least_outstanding_requests"
+	EndpointLeastConnections         EndpointPolicy = "least_connections"
+	EndpointRoundRobin               EndpointPolicy = "round_robin"
+	EndpointRingHash                 EndpointPolicy = "ring_hash"
+	EndpointMaglev                   EndpointPolicy = "maglev"
+)
+
+// Values lists the valid policies.
+func (EndpointPolicy) Values() []string {
+	return []string{"random", "hash", "least_outstanding_requests", "least_connections", "round_robin", "ring_hash", "maglev"}
+}
+
+// BalancingMode says what a pool's capacity is counted in.
+type BalancingMode string
+
+// The balancing modes.
+const (
+	BalanceConnection  BalancingMode = "connection"
+	BalanceUtilization BalancingMode = "utilization"
+	BalanceRate        BalancingMode = "rate"
+)
+
+// Values lists the valid modes.
+func (BalancingMode) Values() []string { return []string{"connection", "utilization", "rate"} }
+
+// Pool is a set of endpoints that are alike, in one place.
+type Pool struct {
+	// Name, unique among pools: letters, digits, - and _.
+	Name string `yaml:"name"`
+	// Free text, up to 1024 characters.
+	Description string `yaml:"description"`
+	// A disabled pool gets no traffic and no probes. Default true.
+	Enabled bool `yaml:"enabled"`
+	// Name of the monitor that probes the endpoints. Without one, health
+	// plays no part.
+	Monitor string `yaml:"monitor"`
+	// How endpoints are spoken to by http and https listeners. Default http.
+	Protocol PoolProtocol `yaml:"protocol"`
+	// Certificates used with protocol https, h2 and auto.
+	TLS PoolTLS `yaml:"tls"`
+	// The health threshold: with fewer healthy endpoints the pool is out of
+	// all steering; 0 to the number of endpoints. Default 1.
+	MinimumEndpoints int `yaml:"minimum_endpoints"`
+	// Degrees north, -90 to 90; for proximity steering. Given together with
+	// longitude.
+	Latitude *float64 `yaml:"latitude"`
+	// Degrees east, -180 to 180. Given together with latitude.
+	Longitude *float64 `yaml:"longitude"`
+	// Regions that probes run from: region codes or ALL_REGIONS. Default:
+	// all that have nodes.
+	CheckRegions []Region `yaml:"check_regions"`
+	// How an endpoint is chosen.
+	EndpointSteering EndpointSteering `yaml:"endpoint_steering"`
+	// Share of traffic that is turned away to other pools.
+	LoadShedding LoadShedding `yaml:"load_shedding"`
+	// What the pool's capacity is counted in; read by steering_policy
+	// capacity. Default: no capacity.
+	BalancingMode BalancingMode `yaml:"balancing_mode"`
+	// Capacity in connections of the whole pool; 0 to 1000000000.
+	MaxConnections int `yaml:"max_connections"`
+	// Capacity in connections of each endpoint; 0 to 1000000000.
+	MaxConnectionsPerEndpoint int `yaml:"max_connections_per_endpoint"`
+	// Capacity in requests a second of the whole pool; 0 to 1000000000.
+	MaxRate float64 `yaml:"max_rate"`
+	// Capacity in requests a second of each endpoint; 0 to 1000000000.
+	MaxRatePerEndpoint float64 `yaml:"max_rate_per_endpoint"`
+	// Capacity as a share of what endpoints report as their limit, 0 to 1.
+	MaxUtilization float64 `yaml:"max_utilization"`
+	// Multiplies the capacity, 0 to 1; 0 drains the pool. Default 1.
+	CapacityScaler float64 `yaml:"capacity_scaler"`
+	// How long latency is measured before dynamic_latency steers by it, 0s
+	// to 24h. Default 10m.
+	ProfileWarmUp time.Duration `yaml:"profile_warm_up"`
+	// Time for a connection to an endpoint, TLS included, 50ms to 5m.
+	// Default 5s.
+	ConnectTimeout time.Duration `yaml:"connect_timeout"`
+	// How long an endpoint may bring nothing: before its answer and between
+	// two parts of it; 50ms to 24h. Default 120s.
+	AnswerTimeout time.Duration `yaml:"answer_timeout"`
+	// How long an unused connection to an endpoint is kept, 0s to 1h. 0 keeps
+	// none. Default 60s.
+	IdleTimeout time.Duration `yaml:"idle_timeout"`
+	// Unused connections kept for each endpoint, 0 to 100000. Default 1024.
+	MaxIdleConnections int `yaml:"max_idle_connections"`
+	// The endpoints, at least one.
+	Endpoints []Endpoint `yaml:"endpoints"`
+}
+
+// SetDefaults fills in what holds when a key is left out.
+func (p *Pool) SetDefaults() {
+	p.Enabled = true
+	p.Protocol = PoolHTTP
+	p.MinimumEndpoints = 1
+	p.EndpointSteering.SetDefaults()
+	p.LoadShedding.SetDefaults()
+	p.CapacityScaler = 1
+	p.ProfileWarmUp = 10 * time.Minute
+	p.ConnectTimeout = 5 * time.Second
+	p.AnswerTimeout = 120 * time.Second
+	p.IdleTimeout = 60 * time.Second
+	p.MaxIdleConnections = 1024
+}
+
+// PoolTLS is how certificates are handled between Fairlead and endpoints.
+type PoolTLS struct {
+	// PEM file with the authorities that may sign endpoints' certificates.
+	// Default: those of the system.
+	CA string `yaml:"ca"`
+	// PEM file with the certificate that Fairlead shows to endpoints; needs
+	// key.
+	Certificate string `yaml:"certificate"`
+	// PEM file with that certificate's key.
+	Key string `yaml:"key"`
+	// Name that is asked for and verified. Default: the endpoint's Host
+	// header, else the host of its address.
+	ServerName string `yaml:"server_name"`
+}
+
+// EndpointSteering says how an endpoint of a pool is chosen.
+type EndpointSteering struct {
+	// The policy. Default random.
+	Policy EndpointPolicy `yaml:"policy"`
+}
+
+// SetDefaults fills in what holds when a key is left out.
+func (s *EndpointSteering) SetDefaults() { s.Policy = EndpointRandom }
+
+// ShedPolicy is how the requests to turn away are picked.
+type ShedPolicy string
+
+// The shedding policies.
+const (
+	ShedRandom ShedPolicy = "random"
+	ShedHash   ShedPolicy = "hash"
+)
+
+// Values lists the valid policies.
+func (ShedPolicy) Values() []string { return []string{"random", "hash"} }
+
+// LoadShedding turns a share of a pool's traffic away to other pools.
+type LoadShedding struct {
+	// Share of traffic without a session, 0 to 100. Default 0.
+	DefaultPercent float64 `yaml:"default_percent"`
+	// random: each request by chance; hash: always the same clients.
+	// Default random.
+	DefaultPolicy ShedPolicy `yaml:"default_policy"`
+	// Share of existing sessions, 0 to 100. Default 0.
+	SessionPercent float64 `yaml:"session_percent"`
+	// Only hash. Default hash.
+	SessionPolicy ShedPolicy `yaml:"session_policy"`
+}
+
+// SetDefaults fills in what holds when a key is left out.
+func (s *LoadShedding) SetDefaults() { s.DefaultPolicy, s.SessionPolicy = ShedRandom, ShedHash }
+
+// Endpoint is one address that takes traffic.
+type Endpoint struct {
+	// Name, unique in its pool: letters, digits, -, _ and dots.
+	Name string `yaml:"name"`
+	// host, host:port, an IPv4 or IPv6 address, or [IPv6]:port. Without a
+	// port, the protocol's: 80 or 443.
+	Address string `yaml:"address"`
+	// Share of the pool's traffic, relative to the sum of the weights; 0 to 1
+	// in steps of 0.01. 0 takes no traffic and is still probed. Default 1.
+	Weight float64 `yaml:"weight"`
+	// A disabled endpoint gets no traffic and no probes. Default true.
+	Enabled bool `yaml:"enabled"`
+	// Request headers for this endpoint, in traffic and in probes. Only Host
+	// with exactly one value.
+	Header map[string][]string `yaml:"header"`
+	// Network through whose tunnel the address is reached.
+	VirtualNetwork string `yaml:"virtual_network"`
+}
+
+// SetDefaults fills in what holds when a key is left out.
+func (e *Endpoint) SetDefaults() { e.Weight, e.Enabled = 1, true }
+
+// HostHeader returns the Host that this endpoint is sent, or "" for the
+// client's own.
+func (e *Endpoint) HostHeader() string {
+	if v := e.Header["Host"]; len(v) == 1 {
+		return v[0]
+	}
+	return ""
+}
