@@ -1,0 +1,155 @@
+// Package plan compiles what was declared into the immutable form that every
+// data plane works from.
+//
+// A Plan is never written after Compile returned it. Planes load one pointer
+// at the start of a request and use what they got to its end. Everything a
+// request needs is reachable by pointer or by a dense index; weights are laid
+// out as tables once, here.
+//
+// Observed state (health, load, resolved addresses) lives in tables that
+// outlive plans. The plan holds pointers into them, found when it is compiled.
+package plan
+
+import (
+	"net/netip"
+	"time"
+
+	"fairlead/internal/health"
+	"fairlead/internal/load"
+	"fairlead/internal/model"
+	"fairlead/internal/pick"
+	"fairlead/internal/resolve"
+)
+
+// Plan is one revision of everything declared, ready to be used.
+type Plan struct {
+	// Revision counts the plans of this process, from 1.
+	Revision uint64
+	// Config is what the plan was compiled from. It is not to be changed.
+	Config *model.Config
+	// Node is the place of this process.
+	Node Place
+
+	Listeners     []Listener
+	LoadBalancers []*LoadBalancer
+	Pools         []*Pool     // Pools[i].Index == i
+	Endpoints     []*Endpoint // of all pools; Endpoints[i].Index == i
+	// Targets is what health checking has to probe.
+	Targets []health.Target
+
+	hosts hostIndex
+}
+
+// Place is a point on Earth with the codes that steering knows it by. Codes
+// are empty where nothing is known.
+type Place struct {
+	PoP      string
+	Country  model.Country
+	Region   model.Region
+	Position Position
+}
+
+// Position is a point on the unit sphere; the zero value means unknown. The
+// nearer of two points has the larger dot product.
+type Position struct{ X, Y, Z float64 }
+
+// Listener is an open address of the HTTP plane.
+type Listener struct {
+	*model.Listener
+	// Bind is where it listens; an invalid address with a port means all
+	// addresses.
+	Bind netip.AddrPort
+}
+
+// LoadBalancer is a compiled load balancer.
+type LoadBalancer struct {
+	Index   int
+	Name    string // lower case, without trailing dot
+	Proxied bool
+	Policy  model.SteeringPolicy
+
+	// Default is the failover order.
+	Default []*Pool
+	// Weights are the random_steering weights of Default, by position.
+	Weights []float64
+	// Table draws a position of Default by weight; nil when all weights are 0.
+	Table *pick.Alias
+	// Fallback is the last resort, or nil.
+	Fallback *Pool
+
+	Regions   map[model.Region][]*Pool
+	Countries map[model.Country][]*Pool
+	PoPs      map[string][]*Pool
+
+	RetryBudget float64
+}
+
+// Pool is a compiled pool.
+type Pool struct {
+	Index     int
+	Name      string
+	Enabled   bool
+	Endpoints []*Endpoint // Endpoints[i].Slot == i
+	Policy    model.EndpointPolicy
+	Position  Position
+	WarmUp    time.Duration
+
+	// Health is this plan's view of the endpoints' verdicts, by slot.
+	Health *health.Pool
+	// Load counts what is open in the whole pool.
+	Load *load.Counter
+
+	// What the endpoint policy needs; the others are nil. All cover only
+	// enabled endpoints with a weight above 0 and yield slots.
+	Table    *pick.Alias    // random, least_*
+	Rotation *pick.Rotation // round_robin
+	Ring     *pick.Ring     // ring_hash
+	Maglev   *pick.Maglev   // maglev
+
+	TLS            bool // endpoints are spoken to over TLS
+	TLSFiles       model.PoolTLS
+	ConnectTimeout time.Duration
+	AnswerTimeout  time.Duration
+	IdleTimeout    time.Duration
+	MaxIdle        int
+}
+
+// Endpoint is a compiled endpoint.
+type Endpoint struct {
+	Index int // among all endpoints of the plan
+	Slot  int // in its pool
+	Name  string
+	Pool  *Pool
+	// Key is host:port with the port resolved: the identity in hashing, so
+	// that neither order nor names move clients.
+	Key string
+	// Hash is the hash of Key, for rendezvous hashing.
+	Hash    uint64
+	Weight  float64
+	Enabled bool
+	// Host replaces the client's Host header, unless empty.
+	Host string
+	// ServerName is asked for and verified in TLS.
+	ServerName string
+
+	Health *health.Endpoint
+	Load   *load.Counter
+
+	addr netip.AddrPort // valid for literal addresses
+	name *resolve.Name  // for host names
+	port uint16
+}
+
+// Address returns where to connect now. Host names with several addresses
+// yield them in turn; false means that the name has no address yet.
+func (e *Endpoint) Address() (netip.AddrPort, bool) {
+	if e.name == nil {
+		return e.addr, true
+	}
+	a, ok := e.name.Next()
+	return netip.AddrPortFrom(a, e.port), ok
+}
+
+// Name returns the host name whose addresses the endpoint has; nil for a
+// literal address.
+func (e *Endpoint) ResolvedName() *resolve.Name { return e.name }
