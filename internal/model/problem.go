@@ -1,6 +1,10 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
 
 // Problem is one thing that is wrong, or doubtful, in a Config.
 type Problem struct {
@@ -14,3 +18,104 @@ type Problem struct {
 }
 
 func (p Problem) Error() string { return fmt.Sprintf("%s: %s", p.Path, p.Text) }
+
+// Place is a place in a Config, named twice: for programs and for people. Its
+// zero value is the whole Config.
+type Place struct {
+	Path string // pools[0].endpoints[2].weight
+	Text string // pool "eu": endpoint "a": weight
+
+	named bool // Text ends with the name of an item
+}
+
+// Key returns the place of a key in the mapping at p.
+func (p Place) Key(key string) Place {
+	switch {
+	case p.Path == "":
+		return Place{Path: key, Text: key}
+	case p.named:
+		return Place{Path: p.Path + "." + key, Text: p.Text + ": " + key}
+	default:
+		return Place{Path: p.Path + "." + key, Text: p.Text + "." + key}
+	}
+}
+
+// Item returns the place of an item in the list at p. An item that has a name
+// is called by it, others by their position.
+func (p Place) Item(i int, name string) Place {
+	item := Place{Path: fmt.Sprintf("%s[%d]", p.Path, i), named: true}
+	if name == "" {
+		item.Text = fmt.Sprintf("%s[%d]", p.Text, i)
+		item.named = false
+		return item
+	}
+	outer, list := "", p.Text
+	if cut := strings.LastIndex(list, ": "); cut >= 0 {
+		outer, list = list[:cut+2], list[cut+2:]
+	}
+	kind := strings.ReplaceAll(strings.TrimSuffix(list, "s"), "_", " ")
+	item.Text = outer + kind + " " + quote(name)
+	return item
+}
+
+// quote shows a text of the file, without letting it fill the screen.
+func quote(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return strconv.Quote(s)
+	}
+	return strconv.Quote(strings.ToValidUTF8(s[:most], "")) + "..."
+}
+
+// DidYouMean returns the candidate that got is most likely a misprint of, or
+// "" when none is near.
+func DidYouMean(got string, candidates []string) string {
+	best, least := "", 0
+	for _, c := range candidates {
+		d := distance(strings.ToLower(got), strings.ToLower(c))
+		if d > max(1, max(len(got), len(c))/3) || d >= len(c) {
+			continue
+		}
+		if best == "" || d < least {
+			best, least = c, d
+		}
+	}
+	return best
+}
+
+// maybe returns the end of a sentence about got that names a near candidate.
+func maybe(got string, candidates []string) string {
+	if c := DidYouMean(got, candidates); c != "" {
+		return fmt.Sprintf("; did you mean %q?", c)
+	}
+	return ""
+}
+
+// distance counts the insertions, deletions, replacements and swaps of
+// neighbours that turn a into b. Long texts are never near each other: the
+// cost would be the product of the lengths.
+func distance(a, b string) int {
+	const longest = 100
+	if len(a) > longest || len(b) > longest {
+		return longest
+	}
+	var before, last, row [longest + 1]int
+	for j := range len(b) + 1 {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}

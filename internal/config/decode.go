@@ -1,0 +1,535 @@
+package config
+
+import (
+	"encoding"
+	"fmt"
+	"math"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
+
+	"fairlead/internal/model"
+)
+
+// maxExpanded is how many values all aliases together may stand for.
+const maxExpanded = 100_000
+
+// decoder fills a model from the nodes of a YAML document. It goes on after
+// an error with what was most likely meant, so that one misprint is reported
+// once and everything behind it is still looked at.
+type decoder struct {
+	file    string
+	root    ast.Node
+	anchors map[string]ast.Node
+	places  map[string]Position
+	broken  map[string]bool // paths whose values could not be read
+	errs    Errors
+
+	inAlias  int // depth of aliases around the present value
+	expanded int // values met inside aliases
+	stopped  bool
+}
+
+func newDecoder(file string, root ast.Node) *decoder {
+	return &decoder{
+		file: file, root: root,
+		anchors: map[string]ast.Node{}, places: map[string]Position{}, broken: map[string]bool{},
+	}
+}
+
+// document decodes the whole document.
+func (d *decoder) document(c *model.Config) {
+	d.findAnchors(d.root, 0)
+	d.value(d.root, reflect.ValueOf(c).Elem(), model.Place{}, 0)
+}
+
+// isBroken reports whether the value at path, or something around it, could
+// not be read: what Validate says of it then is about our guess.
+func (d *decoder) isBroken(path string) bool {
+	for len(d.broken) > 0 {
+		if d.broken[path] {
+			return true
+		}
+		cut := strings.LastIndexAny(path, ".[")
+		if cut < 0 {
+			return d.broken[""]
+		}
+		path = path[:cut]
+	}
+	return false
+}
+
+func (d *decoder) position(tk *token.Token) Position {
+	if tk == nil || tk.Position == nil {
+		return Position{d.file, 1, 1}
+	}
+	return Position{d.file, max(tk.Position.Line, 1), max(tk.Position.Column, 1)}
+}
+
+// report notes an error that leaves the value at the place usable.
+func (d *decoder) report(n ast.Node, at model.Place, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if at.Text != "" {
+		text = at.Text + ": " + text
+	}
+	p := d.position(firstToken(n))
+	d.errs = append(d.errs, Error{p.File, p.Line, p.Column, text})
+}
+
+// fail notes an error after which the value at the place means nothing.
+func (d *decoder) fail(n ast.Node, at model.Place, format string, args ...any) {
+	d.broken[at.Path] = true
+	d.report(n, at, format, args...)
+}
+
+// stop notes an error after which nothing more is decoded.
+func (d *decoder) stop(n ast.Node, at model.Place, format string, args ...any) {
+	d.fail(n, at, format, args...)
+	d.broken[""] = true
+	d.stopped = true
+}
+
+// firstToken returns the token where a node begins.
+func firstToken(n ast.Node) *token.Token {
+	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
+		return firstToken(m.Values[0].Key)
+	}
+	if v, ok := n.(*ast.MappingValueNode); ok {
+		return firstToken(v.Key)
+	}
+	return n.GetToken()
+}
+
+// findAnchors notes every anchor. The depth needs no error here: value meets
+// the same nesting.
+func (d *decoder) findAnchors(n ast.Node, depth int) {
+	if depth > 2*maxDepth {
+		return
+	}
+	switch n := n.(type) {
+	case *ast.AnchorNode:
+		name := n.Name.GetToken().Value
+		if _, ok := d.anchors[name]; ok {
+			d.report(n, model.Place{}, "anchor &%s is defined twice", name)
+		} else {
+			d.anchors[name] = n.Value
+		}
+		d.findAnchors(n.Value, depth+1)
+	case *ast.MappingNode:
+		for _, v := range n.Values {
+			d.findAnchors(v.Value, depth+1)
+		}
+	case *ast.MappingValueNode:
+		d.findAnchors(n.Value, depth+1)
+	case *ast.SequenceNode:
+		for _, v := range n.Values {
+			d.findAnchors(v, depth+1)
+		}
+	}
+}
+
+// value decodes n into v, whatever their kinds.
+func (d *decoder) value(n ast.Node, v reflect.Value, at model.Place, depth int) {
+	if d.stopped {
+		return
+	}
+	if depth > maxDepth {
+		d.stop(n, at, "nested deeper than %d levels", maxDepth)
+		return
+	}
+	if d.inAlias > 0 {
+		if d.expanded++; d.expanded > maxExpanded {
+			d.stop(n, at, "aliases stand for more than %d values", maxExpanded)
+			return
+		}
+	}
+	switch a := n.(type) {
+	case *ast.AnchorNode:
+		d.value(a.Value, v, at, depth+1)
+		return
+	case *ast.AliasNode:
+		target, ok := d.anchors[a.Value.GetToken().Value]
+		if !ok {
+			d.fail(n, at, "alias *%s has no anchor", a.Value.GetToken().Value)
+			return
+		}
+		d.inAlias++
+		d.value(target, v, at, depth+1)
+		d.inAlias--
+		return
+	case *ast.NullNode:
+		return // the same as left out
+	}
+
+	if _, ok := d.places[at.Path]; !ok {
+		d.places[at.Path] = d.position(firstToken(n))
+	}
+	switch target := v.Addr().Interface().(type) {
+	case *time.Duration:
+		d.duration(n, target, at)
+		return
+	case encoding.TextUnmarshaler:
+		d.text(n, target, at)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		d.value(n, v.Elem(), at, depth)
+	case reflect.Struct:
+		d.structure(n, v, at, depth)
+	case reflect.Slice:
+		d.list(n, v, at, depth)
+	case reflect.Map:
+		d.mapping(n, v, at, depth)
+	case reflect.String:
+		d.str(n, v, at)
+	case reflect.Bool:
+		d.boolean(n, v, at)
+	case reflect.Int:
+		d.integer(n, v, at)
+	case reflect.Float64:
+		d.number(n, v, at)
+	default:
+		panic("config: no decoding for " + v.Type().String())
+	}
+}
+
+// entries returns the keys and values of a mapping node.
+func entries(n ast.Node) ([]*ast.MappingValueNode, bool) {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		return n.Values, true
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{n}, true
+	default:
+		return nil, false
+	}
+}
+
+// keys calls each for every key of a mapping node that is usable.
+func (d *decoder) keys(n ast.Node, at model.Place, each func(key string, e *ast.MappingValueNode)) {
+	values, ok := entries(n)
+	if !ok {
+		d.fail(n, at, "want a mapping of keys to values, got %s", describe(n))
+		return
+	}
+	seen := map[string]Position{}
+	for _, e := range values {
+		switch e.Key.(type) {
+		case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.NullNode:
+		case *ast.MergeKeyNode:
+			d.report(e.Key, at, "merge key <<: not supported; write the keys out, or use an alias for a whole value")
+			continue
+		default:
+			d.report(e.Key, at, "want a plain key")
+			continue
+		}
+		tk := e.Key.GetToken()
+		key := tk.Value
+		if first, ok := seen[key]; ok {
+			d.report(e.Key, at, "duplicate key %s: it is on line %d already", shown(key), first.Line)
+			continue
+		}
+		seen[key] = d.position(tk)
+		each(key, e)
+	}
+}
+
+// at notes where the value of a key is: a scalar where it stands, anything
+// longer at its key.
+func (d *decoder) placeOf(e *ast.MappingValueNode, at model.Place) {
+	tk := e.Key.GetToken()
+	switch e.Value.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode, *ast.SequenceNode, *ast.NullNode:
+	default:
+		tk = e.Value.GetToken()
+	}
+	if _, ok := d.places[at.Path]; !ok {
+		d.places[at.Path] = d.position(tk)
+	}
+}
+
+func (d *decoder) structure(n ast.Node, v reflect.Value, at model.Place, depth int) {
+	if s, ok := v.Addr().Interface().(interface{ SetDefaults() }); ok {
+		s.SetDefaults()
+	}
+	fields := fieldsOf(v.Type())
+	present := map[string]bool{}
+	if values, ok := entries(n); ok {
+		for _, e := range values {
+			present[e.Key.GetToken().Value] = true
+		}
+	}
+	d.keys(n, at, func(key string, e *ast.MappingValueNode) {
+		i, ok := fields.index[key]
+		if !ok {
+			meant := model.DidYouMean(key, fields.names)
+			if meant == "" {
+				d.report(e.Key, at, "unknown key %s: want one of %s", shown(key), strings.Join(fields.names, ", "))
+				return
+			}
+			d.report(e.Key, at, "unknown key %s: did you mean %q?", shown(key), meant)
+			if present[meant] {
+				return
+			}
+			present[meant] = true
+			key, i = meant, fields.index[meant]
+		}
+		field := at.Key(key)
+		d.placeOf(e, field)
+		d.value(e.Value, v.Field(i), field, depth+1)
+	})
+}
+
+// structFields are the YAML keys of a struct.
+type structFields struct {
+	names []string
+	index map[string]int
+}
+
+func fieldsOf(t reflect.Type) structFields {
+	f := structFields{index: map[string]int{}}
+	for i := range t.NumField() {
+		name := t.Field(i).Tag.Get("yaml")
+		f.names = append(f.names, name)
+		f.index[name] = i
+	}
+	return f
+}
+
+func (d *decoder) list(n ast.Node, v reflect.Value, at model.Place, depth int) {
+	s, ok := n.(*ast.SequenceNode)
+	if !ok {
+		d.fail(n, at, "want a list, got %s", describe(n))
+		return
+	}
+	v.Set(reflect.MakeSlice(v.Type(), len(s.Values), len(s.Values)))
+	for i, e := range s.Values {
+		item := at.Item(i, d.nameOf(e, v.Type().Elem()))
+		if e.Type() == ast.NullType {
+			d.fail(e, item, "empty item: want a value, or no item")
+			continue
+		}
+		d.value(e, v.Index(i), item, depth+1)
+	}
+}
+
+// nameOf returns the name that an item of a list gives itself, if it is of a
+// kind that has one.
+func (d *decoder) nameOf(n ast.Node, t reflect.Type) string {
+	if t.Kind() != reflect.Struct {
+		return ""
+	}
+	if _, ok := fieldsOf(t).index["name"]; !ok {
+		return ""
+	}
+	if a, ok := n.(*ast.AnchorNode); ok {
+		n = a.Value
+	}
+	values, _ := entries(n)
+	for _, e := range values {
+		if e.Key.GetToken().Value == "name" {
+			if s, ok := e.Value.(*ast.StringNode); ok {
+				return s.Value
+			}
+		}
+	}
+	return ""
+}
+
+func (d *decoder) mapping(n ast.Node, v reflect.Value, at model.Place, depth int) {
+	t := v.Type()
+	v.Set(reflect.MakeMap(t))
+	d.keys(n, at, func(key string, e *ast.MappingValueNode) {
+		if e.Value.Type() == ast.NullType {
+			return
+		}
+		item := at.Key(key)
+		d.placeOf(e, item)
+		value := reflect.New(t.Elem()).Elem()
+		d.value(e.Value, value, item, depth+1)
+		v.SetMapIndex(reflect.ValueOf(key).Convert(t.Key()), value)
+	})
+}
+
+// scalar is a value without parts. Plain ones are not in quotes.
+type scalar struct {
+	text  string
+	plain bool
+}
+
+func scalarOf(n ast.Node) (scalar, bool) {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return scalar{n.Value, n.Token.Type == token.StringType}, true
+	case *ast.LiteralNode:
+		return scalar{n.Value.Value, false}, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		return scalar{n.GetToken().Value, true}, true
+	default:
+		return scalar{}, false
+	}
+}
+
+// describe says what a value is, for messages.
+func describe(n ast.Node) string {
+	switch n := n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return "a mapping"
+	case *ast.SequenceNode:
+		return "a list"
+	case *ast.StringNode:
+		return "the string " + shown(n.Value)
+	case *ast.LiteralNode:
+		return "a block of text"
+	case *ast.BoolNode:
+		return n.GetToken().Value
+	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		return "the number " + n.GetToken().Value
+	default:
+		return "something else"
+	}
+}
+
+// shown is a text of the file as messages show it.
+func shown(s string) string {
+	const most = 80
+	if len(s) > most {
+		return strconv.Quote(strings.ToValidUTF8(s[:most], "")) + "..."
+	}
+	return strconv.Quote(s)
+}
+
+func (d *decoder) str(n ast.Node, v reflect.Value, at model.Place) {
+	s, ok := scalarOf(n)
+	enum, isEnum := v.Interface().(interface{ Values() []string })
+	switch {
+	case !ok:
+		d.fail(n, at, "want a string, got %s", describe(n))
+		return
+	case n.Type() != ast.StringType && n.Type() != ast.LiteralType:
+		// The guess is what the quotes would give.
+		d.fail(n, at, "want a string, got %s; put it in quotes", describe(n))
+	case isEnum && !slices.Contains(enum.Values(), s.text):
+		hint := ""
+		if meant := model.DidYouMean(s.text, enum.Values()); meant != "" {
+			hint = fmt.Sprintf("; did you mean %q?", meant)
+		}
+		d.fail(n, at, "%s: want %s%s", shown(s.text), oneOf(enum.Values()), hint)
+		return
+	}
+	v.SetString(s.text)
+}
+
+// oneOf lists the values to choose from.
+func oneOf(values []string) string {
+	if len(values) == 1 {
+		return values[0]
+	}
+	last := len(values) - 1
+	return strings.Join(values[:last], ", ") + " or " + values[last]
+}
+
+func (d *decoder) boolean(n ast.Node, v reflect.Value, at model.Place) {
+	b, ok := n.(*ast.BoolNode)
+	switch {
+	case ok && b.Token.Value == "true":
+		v.SetBool(true)
+	case ok && b.Token.Value == "false":
+		v.SetBool(false)
+	case at.Path == "state.embedded" && describe(n) == "a mapping":
+		d.fail(n, at, "members of an embedded cluster are not supported yet: want true or false")
+	default:
+		d.fail(n, at, "want true or false, got %s", describe(n))
+	}
+}
+
+var (
+	wholeNumber   = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
+	decimalNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
+)
+
+func (d *decoder) integer(n ast.Node, v reflect.Value, at model.Place) {
+	s, ok := scalarOf(n)
+	if !ok || !s.plain || !wholeNumber.MatchString(s.text) {
+		d.fail(n, at, "want a whole number, got %s", describe(n))
+		return
+	}
+	i, err := strconv.ParseInt(s.text, 10, 64)
+	if err != nil || v.OverflowInt(i) {
+		d.fail(n, at, "%s is too large for a number", s.text)
+		return
+	}
+	v.SetInt(i)
+}
+
+func (d *decoder) number(n ast.Node, v reflect.Value, at model.Place) {
+	s, ok := scalarOf(n)
+	if !ok || !s.plain || !decimalNumber.MatchString(s.text) {
+		d.fail(n, at, "want a number, got %s", describe(n))
+		return
+	}
+	f, err := strconv.ParseFloat(s.text, 64)
+	if err != nil || math.IsInf(f, 0) {
+		d.fail(n, at, "%s is too large for a number", s.text)
+		return
+	}
+	v.SetFloat(f)
+}
+
+// durationUnits are the units that durations are written in.
+var durationUnits = []string{"ms", "s", "m", "h"}
+
+var durationText = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`)
+
+func (d *decoder) duration(n ast.Node, v *time.Duration, at model.Place) {
+	const want = `want a duration such as "200ms", "5s", "1h30m", or a number of seconds`
+	s, ok := scalarOf(n)
+	switch {
+	case !ok:
+		d.fail(n, at, "%s, got %s", want, describe(n))
+	case strings.HasPrefix(s.text, "-"):
+		d.fail(n, at, "%s: want a duration that is not negative", s.text)
+	case s.plain && decimalNumber.MatchString(s.text):
+		seconds, err := strconv.ParseFloat(s.text, 64)
+		if err != nil || seconds >= math.MaxInt64/float64(time.Second) {
+			d.fail(n, at, "%s is too long for a duration", s.text)
+			return
+		}
+		*v = time.Duration(math.Round(seconds * float64(time.Second)))
+	case durationText.MatchString(s.text):
+		t, err := time.ParseDuration(s.text)
+		if err != nil {
+			d.fail(n, at, "%s is too long for a duration", s.text)
+			return
+		}
+		*v = t
+	default:
+		if unit := strings.TrimLeft(s.text, "0123456789."); unit != "" && unit != s.text && !strings.ContainsAny(unit, "0123456789 ") {
+			d.fail(n, at, "%s: unknown unit %s: want %s", shown(s.text), shown(unit), oneOf(durationUnits))
+			return
+		}
+		d.fail(n, at, "%s, got %s", want, describe(n))
+	}
+}
+
+// text decodes the types that read themselves: addresses and prefixes.
+func (d *decoder) text(n ast.Node, v encoding.TextUnmarshaler, at model.Place) {
+	what := "an IP address"
+	if strings.HasSuffix(reflect.TypeOf(v).String(), "Prefix") {
+		what = "an IP prefix such as 10.0.0.0/8"
+	}
+	s, ok := scalarOf(n)
+	if !ok || s.text == "" || v.UnmarshalText([]byte(s.text)) != nil {
+		d.fail(n, at, "want %s, got %s", what, describe(n))
+	}
+}

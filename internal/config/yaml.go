@@ -1,0 +1,139 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+const (
+	// maxDepth is how deep lists and mappings may nest. The model needs 9.
+	maxDepth = 64
+	// maxIndent is the last column at which a block may begin. The parser
+	// recurses once for each block and a stack overflow ends the process, so
+	// the nesting is bounded before it sees the tokens.
+	maxIndent = 1000
+	// maxAnchors and maxAliases bound what repeats a part of the file.
+	maxAnchors = 1000
+	maxAliases = 100
+)
+
+// parseYAML returns the root of the only document in data.
+func parseYAML(name string, data []byte) (root ast.Node, errs Errors) {
+	fail := func(line, column int, format string, args ...any) (ast.Node, Errors) {
+		return nil, Errors{{File: name, Line: max(line, 1), Column: max(column, 1), Text: fmt.Sprintf(format, args...)}}
+	}
+	if len(data) > MaxSize {
+		return fail(1, 1, "larger than %d MiB", MaxSize>>20)
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if line, column, what := unreadable(data); what != "" {
+		return fail(line, column, "%s", what)
+	}
+	defer func() {
+		// A parser that panics has met a text it was not made for.
+		if r := recover(); r != nil {
+			root, errs = fail(1, 1, "not readable as YAML: %v", r)
+		}
+	}()
+	tokens := lexer.Tokenize(string(data))
+	if tk, what := excess(tokens); tk != nil {
+		return fail(tk.Position.Line, tk.Position.Column, "%s", what)
+	}
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) // we find all of them, with both places
+	if err != nil {
+		var y yaml.Error
+		if !errors.As(err, &y) || y.GetToken() == nil {
+			return fail(1, 1, "YAML: %v", err)
+		}
+		p := y.GetToken().Position
+		return fail(p.Line, p.Column, "YAML: %s", syntaxText(y.GetMessage()))
+	}
+	for _, doc := range file.Docs {
+		switch {
+		case doc.Body == nil:
+		case doc.Body.Type() == ast.DirectiveType:
+		case root != nil:
+			p := doc.Body.GetToken().Position
+			return fail(p.Line, p.Column, "a second document begins here: want one document in a file")
+		default:
+			root = doc.Body
+		}
+	}
+	if root == nil {
+		return fail(1, 1, "empty: want a configuration")
+	}
+	return root, nil
+}
+
+// unreadable finds the first thing that no YAML file may hold.
+func unreadable(data []byte) (line, column int, what string) {
+	line, column = 1, 1
+	for i := 0; i < len(data); {
+		r, n := utf8.DecodeRune(data[i:])
+		switch {
+		case r == utf8.RuneError && n == 1:
+			return line, column, fmt.Sprintf("byte 0x%02x: want UTF-8 text", data[i])
+		case r == '\n':
+			line, column = line+1, 0
+		case r == '\r' && i+1 < len(data) && data[i+1] == '\n':
+		case r < ' ' && r != '\t', r == 0x7f:
+			return line, column, fmt.Sprintf("control character %q: want printable text", r)
+		}
+		column++
+		i += n
+	}
+	return 0, 0, ""
+}
+
+// excess finds the first token that is beyond what we let the parser see.
+func excess(tokens token.Tokens) (*token.Token, string) {
+	flow, anchors, aliases := 0, 0, 0
+	for _, tk := range tokens {
+		switch tk.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			flow++
+		case token.SequenceEndType, token.MappingEndType:
+			flow--
+		case token.AnchorType:
+			anchors++
+		case token.AliasType:
+			aliases++
+		case token.TagType:
+			return tk, fmt.Sprintf("tag %s: tags are not supported, leave it out", tk.Value)
+		case token.SequenceEntryType, token.MappingKeyType:
+			if tk.Position.Column > maxIndent {
+				return tk, fmt.Sprintf("a block begins behind column %d", maxIndent)
+			}
+		case token.MappingValueType:
+			if flow == 0 && tk.Prev != nil && tk.Prev.Position.Column > maxIndent {
+				return tk, fmt.Sprintf("a block begins behind column %d", maxIndent)
+			}
+		}
+		switch {
+		case flow > maxDepth:
+			return tk, fmt.Sprintf("nested deeper than %d levels", maxDepth)
+		case anchors > maxAnchors:
+			return tk, fmt.Sprintf("more than %d anchors", maxAnchors)
+		case aliases > maxAliases:
+			return tk, fmt.Sprintf("more than %d aliases", maxAliases)
+		}
+	}
+	return nil, ""
+}
+
+// syntaxText puts the library's words for common mistakes into plainer ones.
+func syntaxText(s string) string {
+	if strings.Contains(s, "'\t'") {
+		return "tab in the indentation: want spaces"
+	}
+	return s
+}
