@@ -1,0 +1,136 @@
+//go:build linux
+
+package main
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParseReport(t *testing.T) {
+	const good = `Running 2s test @ http://127.0.0.1:8080/small
+  12 requests in 2.00s, 4.5MB read
+Requests/sec:  34721.12
+
+report: {"requests":12,"duration_us":2000000,"bytes":3000,"p50_us":930,"p99_us":1767,"connect_errors":1,"read_errors":2,"write_errors":3,"timeouts":4,"status_errors":5}
+`
+	got, err := parseReport(good)
+	want := load{Requests: 12, Micros: 2000000, Bytes: 3000, P50: 930, P99: 1767, Connect: 1, Read: 2, Write: 3, Timeout: 4, Status: 5}
+	if err != nil || got != want {
+		t.Errorf("parseReport(good) = %+v, %v, want %+v", got, err, want)
+	}
+	if got.errors() != 15 {
+		t.Errorf("errors() = %d, want all kinds added up: 15", got.errors())
+	}
+	for name, out := range map[string]string{
+		"no report":   "Running 2s test\n",
+		"cut off":     "\nreport: {\"requests\":12,\n",
+		"no duration": "\nreport: {\"requests\":12}\n",
+	} {
+		if got, err := parseReport(out); err == nil {
+			t.Errorf("%s: parseReport = %+v, want an error", name, got)
+		}
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	const fields = " S 1 42 42 0 -1 4194560 500 0 0 0 150 50 7 8 20 0 3 0 12345\n"
+	for name, stat := range map[string]string{
+		"plain":                 "42 (haproxy)" + fields,
+		"blanks in the name":    "42 (nginx: worker 1)" + fields,
+		"brackets in the name":  "42 (a) S 1 (b)" + fields,
+		"digits like the times": "42 (7 8 9)" + fields,
+	} {
+		if got, err := parseStat([]byte(stat)); err != nil || got != 2*time.Second {
+			t.Errorf("%s: parseStat = %v, %v, want 2s", name, got, err)
+		}
+	}
+	for name, stat := range map[string]string{
+		"empty":      "",
+		"cut off":    "42 (haproxy) S 1 42",
+		"not a time": "42 (haproxy)" + strings.Replace(fields, "150", "x", 1),
+	} {
+		if got, err := parseStat([]byte(stat)); err == nil {
+			t.Errorf("%s: parseStat = %v, want an error", name, got)
+		}
+	}
+}
+
+func TestParsePSS(t *testing.T) {
+	got, err := parsePSS([]byte("5581-7ffe ---p 00000000 00:00 0  [rollup]\nRss:   9000 kB\nPss:   1024 kB\nPss_Anon: 1 kB\n"))
+	if err != nil || got != 1<<20 {
+		t.Errorf("parsePSS = %d, %v, want %d", got, err, 1<<20)
+	}
+	if got, err := parsePSS([]byte("Rss: 9000 kB\n")); err == nil {
+		t.Errorf("parsePSS without Pss = %d, want an error", got)
+	}
+}
+
+func TestMedian(t *testing.T) {
+	for _, test := range []struct {
+		in   []float64
+		want float64
+	}{
+		{[]float64{3}, 3},
+		{[]float64{9, 1, 5}, 5},
+		{[]float64{4, 1, 2, 100}, 3},
+	} {
+		if got := median(test.in); got != test.want {
+			t.Errorf("median(%v) = %v, want %v", test.in, got, test.want)
+		}
+	}
+}
+
+func TestMedianRatioIsTakenWithinARound(t *testing.T) {
+	// The machine is half as fast in the second round; the ratio is 2 throughout.
+	baseline := []sample{{memory: 10}, {memory: 20}, {memory: 11}}
+	samples := []sample{{memory: 20}, {memory: 40}, {memory: 22}}
+	if got := medianRatio(samples, baseline, sample.mib); math.Abs(got-2) > 1e-9 {
+		t.Errorf("medianRatio = %v, want 2", got)
+	}
+}
+
+func TestTableMarksFailures(t *testing.T) {
+	good := sample{load: load{Requests: 1000, Micros: 1e6, P50: 100, P99: 200}, cpu: 20 * time.Millisecond, memory: 1 << 20}
+	bad := good
+	bad.Status = 7
+	var out strings.Builder
+	printTable(&out, scenarios[0], options{targets: []string{"haproxy", "fairlead"}, baseline: "haproxy"},
+		map[string][]sample{"haproxy": {good}, "fairlead": {bad}})
+	for _, want := range []string{
+		"| haproxy | 20.0 | 1.00 | 1000 | 1.00 | 100 | 1.00 | 200 | 1.00 | 1.0 | 1.00 | 2 |\n",
+		"**fairlead FAILED 7 of 1000 requests",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "haproxy FAILED") {
+		t.Errorf("the table blames haproxy:\n%s", out.String())
+	}
+}
+
+func TestParseFlags(t *testing.T) {
+	for _, test := range []struct {
+		args string
+		want string // part of the error; empty: none
+	}{
+		{"-scenario small64,tls64 -targets haproxy,nginx -rounds 1", ""},
+		{"-scenario small", `scenario "small": want one of small64`},
+		{"-targets envoy", `target "envoy": want one of haproxy`},
+		{"-rounds 0", "want at least 1"},
+		{"-warm-up 10ms", "want whole seconds"},
+		{"-proxy-cpu 1", "are both 1"},
+		{"small64", `unexpected argument "small64"`},
+	} {
+		_, err := parseFlags(strings.Fields(test.args))
+		switch {
+		case err == nil && test.want != "":
+			t.Errorf("parseFlags(%s): no error, want %q", test.args, test.want)
+		case err != nil && (test.want == "" || !strings.Contains(err.Error(), test.want)):
+			t.Errorf("parseFlags(%s): error %q, want %q", test.args, err, test.want)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// process is a server that runs pinned to one core, with all its children.
+type process struct {
+	name string
+	cmd  *exec.Cmd
+	log  string // where its output goes
+	done chan struct{}
+}
+
+// startPinned starts a command on one core. taskset replaces itself by the
+// command, so the process id is the server's own.
+func startPinned(cpu int, log string, env []string, name string, args ...string) (*process, error) {
+	out, err := os.Create(log)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close() // the child has its own copy
+	cmd := exec.Command("taskset", append([]string{"-c", strconv.Itoa(cpu), name}, args...)...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = out, out
+	// A group of its own, so that its workers can be ended with it and Ctrl-C
+	// does not reach it before its measurement is given up.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p := &process{name: filepath.Base(name), cmd: cmd, log: log, done: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait() // how it ended is in its log
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// stop ends the server and all its workers, and waits until it is gone.
+func (p *process) stop() {
+	group := -p.cmd.Process.Pid
+	_ = syscall.Kill(group, syscall.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(2 * time.Second): // draining is not what is measured
+	}
+	_ = syscall.Kill(group, syscall.SIGKILL)
+	<-p.done
+}
+
+// await polls until ready returns nil; it gives up when the server ends first.
+func (p *process) await(ctx context.Context, ready func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := ready()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-p.done:
+			return fmt.Errorf("%s ended before it was ready:\n%s", p.name, p.tail())
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready: %w; its output:\n%s", p.name, err, p.tail())
+		}
+	}
+}
+
+// tail returns the end of what the server printed.
+func (p *process) tail() string {
+	out, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	const most = 4096
+	if len(out) > most {
+		out = out[len(out)-most:]
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// ids returns the process and all its descendants.
+func (p *process) ids() []int {
+	ids := []int{p.cmd.Process.Pid}
+	for i := 0; i < len(ids); i++ {
+		pattern := fmt.Sprintf("/proc/%d/task/*/children", ids[i])
+		lists, _ := filepath.Glob(pattern) // the pattern is well formed
+		for _, list := range lists {
+			text, err := os.ReadFile(list)
+			if err != nil {
+				continue // a thread that ended meanwhile
+			}
+			for child := range strings.FieldsSeq(string(text)) {
+				if id, err := strconv.Atoi(child); err == nil {
+					ids = append(ids, id)
+				}
+			}
+		}
+	}
+	return ids
+}
+
+// userHZ is the unit of the times in /proc/PID/stat: Linux has presented them
+// in hundredths of a second on every architecture that Go runs on.
+const userHZ = 100
+
+// cpu returns the CPU time that the server and its workers have used so far.
+func (p *process) cpu() (time.Duration, error) {
+	var total time.Duration
+	for _, id := range p.ids() {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
+		if err != nil {
+			return 0, err
+		}
+		used, err := parseStat(stat)
+		if err != nil {
+			return 0, fmt.Errorf("/proc/%d/stat: %w", id, err)
+		}
+		total += used
+	}
+	return total, nil
+}
+
+// parseStat returns utime + stime of a line of /proc/PID/stat.
+func parseStat(stat []byte) (time.Duration, error) {
+	// The second field is a name in parentheses that may itself contain blanks
+	// and parentheses, so counting starts after the last one.
+	end := bytes.LastIndexByte(stat, ')')
+	fields := strings.Fields(string(stat[end+1:]))
+	if end < 0 || len(fields) < 13 {
+		return 0, fmt.Errorf("%q: want a name in parentheses and at least 13 fields", stat)
+	}
+	var ticks int64
+	for _, field := range fields[11:13] { // utime, stime: fields 14 and 15 of the line
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * time.Second / userHZ, nil
+}
+
+// pss returns the proportional set size of the server and its workers in bytes:
+// memory that they share is counted once.
+func (p *process) pss() (int64, error) {
+	var total int64
+	for _, id := range p.ids() {
+		rollup, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", id))
+		if err != nil {
+			return 0, err
+		}
+		size, err := parsePSS(rollup)
+		if err != nil {
+			return 0, fmt.Errorf("/proc/%d/smaps_rollup: %w", id, err)
+		}
+		total += size
+	}
+	return total, nil
+}
+
+func parsePSS(rollup []byte) (int64, error) {
+	for line := range strings.Lines(string(rollup)) {
+		if rest, ok := strings.CutPrefix(line, "Pss:"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, fmt.Errorf("no line that begins with Pss: in %d bytes", len(rollup))
+}
+
+// freePorts returns n TCP ports of the loopback address that nobody uses now.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close() // all are held until the last is chosen, so that none comes twice
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
