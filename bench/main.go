@@ -55,26 +55,31 @@ func main() {
 	// Children ask the kernel to be told when the thread that started them
 	// dies; so all of them are started from this one, which lives to the end.
 	runtime.LockOSThread()
+	os.Exit(status(os.Args[1:]))
+}
 
-	opts, err := parseFlags(os.Args[1:])
+// status does the work and returns the exit status.
+func status(args []string) int {
+	opts, err := parseFlags(args)
 	if errors.Is(err, flag.ErrHelp) {
-		return
+		return 0
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(2)
+		return 2
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	failures, err := run(ctx, opts)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
+		return 1
 	}
 	if failures > 0 {
 		fmt.Fprintf(os.Stderr, "bench: %d of the measurements had failed requests: their figures mean nothing\n", failures)
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }
 
 func parseFlags(args []string) (options, error) {

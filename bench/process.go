@@ -188,12 +188,18 @@ func parsePSS(rollup []byte) (int64, error) {
 // freePorts returns n TCP ports of the loopback address that nobody uses now.
 func freePorts(n int) ([]int, error) {
 	var ports []int
+	var listeners []net.Listener // all are held until the last is chosen, so that none comes twice
+	defer func() {
+		for _, l := range listeners {
+			l.Close()
+		}
+	}()
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}
-		defer l.Close() // all are held until the last is chosen, so that none comes twice
+		listeners = append(listeners, l)
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -32,21 +31,19 @@ var columns = []column{
 // printTable writes the medians of one scenario, each figure followed by its
 // ratio to the baseline.
 func printTable(w io.Writer, s scenario, opts options, results map[string][]sample) {
-	out := bufio.NewWriter(w)
-	defer out.Flush()
-	fmt.Fprintf(out, "\n### %s\n\n| target |", s.title)
+	fmt.Fprintf(w, "\n### %s\n\n| target |", s.title)
 	for _, c := range columns {
-		fmt.Fprintf(out, " %s | ratio |", c.title)
+		fmt.Fprintf(w, " %s | ratio |", c.title)
 	}
-	fmt.Fprintf(out, " busy %% |\n|---|%s\n", strings.Repeat("--:|", 2*len(columns)+1))
+	fmt.Fprintf(w, " busy %% |\n|---|%s\n", strings.Repeat("--:|", 2*len(columns)+1))
 	for _, name := range opts.targets {
 		got := results[name]
-		fmt.Fprintf(out, "| %s |", name)
+		fmt.Fprintf(w, "| %s |", name)
 		for _, c := range columns {
-			fmt.Fprintf(out, " "+c.format+" | %.2f |",
+			fmt.Fprintf(w, " "+c.format+" | %.2f |",
 				median(values(got, c.value)), medianRatio(got, results[opts.baseline], c.value))
 		}
-		fmt.Fprintf(out, " %.0f |\n", 100*median(values(got, sample.busy)))
+		fmt.Fprintf(w, " %.0f |\n", 100*median(values(got, sample.busy)))
 	}
 	for _, name := range opts.targets {
 		var errors, requests int64
@@ -55,7 +52,7 @@ func printTable(w io.Writer, s scenario, opts options, results map[string][]samp
 			requests += got.Requests
 		}
 		if errors > 0 || requests == 0 {
-			fmt.Fprintf(out, "\n**%s FAILED %d of %d requests: its figures mean nothing.**\n", name, errors, requests)
+			fmt.Fprintf(w, "\n**%s FAILED %d of %d requests: its figures mean nothing.**\n", name, errors, requests)
 		}
 	}
 }
