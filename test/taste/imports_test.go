@@ -1,0 +1,176 @@
+package taste
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// layer says what one package may import of this module. Everything else is
+// forbidden, for the reason given.
+type layer struct {
+	pkg string
+	may []string
+	why string
+}
+
+// layers lists every package, from low to high. A package imports only what
+// stands above it in this list, and of that only what its row names.
+var layers = []layer{
+	{"internal/model", nil,
+		"it is the vocabulary that everything else speaks, so it can depend on nothing"},
+
+	// Leaves: one algorithm or mechanism each, which know nothing of pools.
+	{"internal/h1", nil,
+		"it turns bytes into messages and back, for whatever moves the bytes"},
+	{"internal/h1/h1test", nil,
+		"it holds messages as raw bytes, so that tests of any package can send them; no program links it"},
+	{"internal/loop", nil,
+		"it moves bytes and must not know what they mean"},
+	{"internal/pick", nil,
+		"it is arithmetic over weights and hashes, which every plane shares"},
+	{"internal/load", nil,
+		"it counts what is open; whoever reads the counts decides what they mean"},
+	{"internal/resolve", nil,
+		"it turns names into addresses for whoever asks"},
+	{"internal/telemetry", []string{"internal/model"},
+		"everything reports to it: it would close a circle if it knew who does"},
+
+	{"internal/certs", []string{"internal/model", "internal/telemetry"},
+		"it loads the files that declarations name and reports their age; who serves or presents them is not its business"},
+	{"internal/config", []string{"internal/model"},
+		"it reads and writes declarations; what they lead to is not its business, so that check and schema need nothing running"},
+	{"internal/health", []string{"internal/model", "internal/resolve"},
+		"observed facts survive every plan, so they cannot be made of one"},
+	{"internal/plan", []string{"internal/model", "internal/health", "internal/load", "internal/pick", "internal/resolve", "internal/certs"},
+		"it is compiled from declarations and points at the tables of what is observed; planes use it, not the other way"},
+	{"internal/steer", []string{"internal/model", "internal/plan", "internal/health", "internal/load", "internal/pick"},
+		"the choice is a function of the plan and the tables, so that all planes share it and a recorded one can be replayed"},
+
+	// Planes: they know the engine and never each other.
+	{"internal/httplb", []string{"internal/plan", "internal/steer", "internal/health", "internal/load", "internal/h1", "internal/loop", "internal/telemetry", "internal/certs"},
+		"a plane knows the engine that all planes share and no other plane; what was written it sees only as the plan has it"},
+	{"internal/admin", []string{"internal/plan", "internal/health", "internal/load", "internal/telemetry"},
+		"it shows the plan and the tables as they are, and must not reach into the planes to do so"},
+
+	{"internal/node", []string{"internal/*"},
+		"it puts everything together; only commands import it"},
+	{"cmd/fairlead", []string{"internal/*"},
+		"a command reads flags and starts a node"},
+
+	{"bench", nil,
+		"it measures the binary from outside, as it measures the others"},
+	{"test/taste", nil,
+		"it reads the tree as text, so that it runs when the tree does not build"},
+}
+
+// standard lists what some packages may not import of the standard library.
+var standard = []struct {
+	pkg   string
+	never []string
+	why   string
+}{
+	{"internal/model", []string{"net/http", "os", "log/slog"},
+		"declarations are values: they read no file and open no socket"},
+	{"internal/h1", []string{"net", "net/http", "bufio", "io", "sync"},
+		"it works on slices that its caller borrows and must run unchanged in a goroutine and in a fiber: no connection, no reader, no lock"},
+	{"internal/steer", []string{"net", "net/http", "os", "log/slog", "context"},
+		"it is pure: no socket, no file, no log"},
+	{"internal/pick", []string{"net", "net/http", "os", "log/slog", "context", "time"},
+		"it is pure: no socket, no file, no clock"},
+}
+
+// libraries lists who may import which module of others. Behind one package a
+// library can be replaced.
+var libraries = []struct {
+	module string
+	users  []string
+	why    string
+}{
+	{"github.com/goccy/go-yaml", []string{"internal/config"}, "YAML is one way of declaring things; only its reader knows it"},
+	{"github.com/invopop/jsonschema", []string{"internal/config"}, "the schema describes what config reads"},
+	{"github.com/miekg/dns", []string{"internal/resolve"}, "it is kept for its fixes, not for its interface, and will be replaced"},
+	{"github.com/prometheus", []string{"internal/telemetry"}, "counting is done by our own counters; Prometheus only reads them"},
+	{"github.com/cespare/xxhash/v2", []string{"internal/pick"}, "nodes must agree on hashes: there is one place that decides which"},
+	{"google.golang.org/grpc", []string{"internal/health"}, "only the health check speaks gRPC"},
+	{"golang.org/x/net", []string{"internal/httplb", "internal/health"}, "HTTP/2 is spoken to clients and probed at endpoints"},
+	{"golang.org/x/sys", []string{"internal/loop", "internal/httplb"}, "system calls belong to what moves bytes"},
+}
+
+func TestImports(t *testing.T) {
+	rank := make(map[string]int)
+	for i, l := range layers {
+		rank[l.pkg] = i
+	}
+	exists := make(map[string]bool)
+	for _, p := range packages(t) {
+		exists[p.dir] = true
+		i, listed := rank[p.dir]
+		if !listed {
+			t.Errorf("%s is not in layers (test/taste/imports_test.go): add it where it belongs, with what it may import and why not more", p.dir)
+			continue
+		}
+		for _, f := range p.code() {
+			for _, spec := range f.Imports {
+				imported, err := strconv.Unquote(spec.Path.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkImport(t, layers[i], position(spec), imported, rank)
+			}
+		}
+	}
+	for _, l := range layers {
+		if !exists[l.pkg] {
+			t.Errorf("layers lists %s, which has no Go file: take its row out of test/taste/imports_test.go", l.pkg)
+		}
+	}
+	for _, s := range standard {
+		if !exists[s.pkg] {
+			t.Errorf("standard lists %s, which has no Go file: take its row out of test/taste/imports_test.go", s.pkg)
+		}
+	}
+}
+
+func checkImport(t *testing.T, l layer, where, imported string, rank map[string]int) {
+	t.Helper()
+	ours, isOurs := strings.CutPrefix(imported, modulePath+"/")
+	first, _, _ := strings.Cut(imported, "/")
+	switch {
+	case isOurs:
+		i, listed := rank[ours]
+		if !listed || !allowed(l.may, ours) {
+			t.Errorf("%s: %s may not import %s: %s", where, l.pkg, ours, l.why)
+		} else if i >= rank[l.pkg] {
+			t.Errorf("%s: %s imports %s, which stands below it in layers: move the row, or turn the import round", where, l.pkg, ours)
+		}
+	case !strings.Contains(first, "."):
+		for _, s := range standard {
+			if s.pkg == l.pkg && slices.Contains(s.never, imported) {
+				t.Errorf("%s: %s may not import %s: %s", where, l.pkg, imported, s.why)
+			}
+		}
+	default:
+		for _, lib := range libraries {
+			if imported == lib.module || strings.HasPrefix(imported, lib.module+"/") {
+				if !slices.Contains(lib.users, l.pkg) {
+					t.Errorf("%s: %s may not import %s, only %s: %s", where, l.pkg, imported, strings.Join(lib.users, ", "), lib.why)
+				}
+				return
+			}
+		}
+		t.Errorf("%s: %s imports %s, which is not in libraries (test/taste/imports_test.go): add who may use it and why", where, l.pkg, imported)
+	}
+}
+
+// allowed tells whether pkg is named in may; a name that ends in /* stands for
+// everything below.
+func allowed(may []string, pkg string) bool {
+	for _, m := range may {
+		if dir, ok := strings.CutSuffix(m, "*"); m == pkg || ok && strings.HasPrefix(pkg, dir) {
+			return true
+		}
+	}
+	return false
+}
