@@ -3,6 +3,7 @@ package pick
 import (
 	"cmp"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 
@@ -22,6 +23,11 @@ const VirtualNodes = 512
 type Ring struct {
 	hashes []uint64
 	owners []int32 // by point
+	// starts holds, for each value of a hash's leading bits, the first point
+	// with such a hash or a higher one. There are as many values as points or
+	// more, so a search goes over one or two points from there.
+	starts []int32
+	shift  int
 }
 
 // NewRing returns the ring of the positions of keys; nil when no weight is
@@ -73,20 +79,39 @@ func NewRingPoints(keys []string, points []int) *Ring {
 		return nil
 	}
 	slices.SortFunc(all, func(a, b point) int {
-		// Equal hashes are ordered by key: the order of the list must not
-		// matter.
-		return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(keys[a.owner], keys[b.owner]))
+		if c := cmp.Compare(a.hash, b.hash); c != 0 {
+			return c
+		}
+		// The order of the list must not matter.
+		return cmp.Compare(keys[a.owner], keys[b.owner])
 	})
-	r := &Ring{hashes: make([]uint64, len(all)), owners: make([]int32, len(all))}
+
+	width := bits.Len(uint(len(all)))
+	r := &Ring{
+		hashes: make([]uint64, len(all)),
+		owners: make([]int32, len(all)),
+		shift:  64 - width,
+		starts: make([]int32, 1<<width),
+	}
+	next := 0 // the first start that is not known yet
 	for i, p := range all {
 		r.hashes[i], r.owners[i] = p.hash, p.owner
+		for ; next <= int(p.hash>>r.shift); next++ {
+			r.starts[next] = int32(i)
+		}
+	}
+	for ; next < len(r.starts); next++ {
+		r.starts[next] = int32(len(all))
 	}
 	return r
 }
 
 // Lookup returns the index of the point that hash belongs to.
 func (r *Ring) Lookup(hash uint64) int {
-	i, _ := slices.BinarySearch(r.hashes, hash)
+	i := int(r.starts[hash>>r.shift])
+	for i < len(r.hashes) && r.hashes[i] < hash {
+		i++
+	}
 	if i == len(r.hashes) {
 		return 0
 	}
