@@ -1,0 +1,169 @@
+package steer
+
+import (
+	"math"
+	"math/bits"
+
+	"fairlead/internal/model"
+	"fairlead/internal/pick"
+	"fairlead/internal/plan"
+)
+
+const (
+	// nobody is the slot that is left out when none is.
+	nobody = -1
+	// turns is how many turns of a rotation, points of a ring or attempts at
+	// a Maglev table are taken before only the endpoints that can be used are
+	// looked at. A choice has to end even when one of thousands is left.
+	turns = 1024
+	// many is the number of endpoints from which on it is faster to draw one
+	// and to ask how much it has open than to ask all.
+	many = 64
+)
+
+// endpoints are the endpoints of a pool, by slot.
+type endpoints struct {
+	pool   *plan.Pool
+	ignore bool // of health: the last resort
+	not    int  // this slot is left out
+}
+
+// endpointIn takes an endpoint of a pool, other than the one in slot not; nil
+// when none can be used. In the fallback pool the endpoints that are up come
+// first, and where there is none, all that are enabled.
+func endpointIn(p *plan.Pool, fallback bool, not int, f *Facts, r Source, t *Explanation) *plan.Endpoint {
+	c := endpoints{pool: p, not: not}
+	slot, ok := c.take(f, r, t != nil)
+	if !ok && fallback {
+		c.ignore = true
+		slot, ok = c.take(f, r, t != nil)
+	}
+	if t != nil {
+		t.endpoints(c, slot, ok && c.hashes(f))
+	}
+	if !ok {
+		return nil
+	}
+	return p.Endpoints[slot]
+}
+
+// hashes reports whether the client's address decides.
+func (c *endpoints) hashes(f *Facts) bool {
+	switch c.pool.Policy {
+	case model.EndpointHash, model.EndpointRingHash, model.EndpointMaglev:
+		return f.Client.IsValid()
+	}
+	return false
+}
+
+// take returns the slot of the endpoint to use. look is true where the choice
+// is not acted on: it then takes no turn of a rotation from those that are.
+//
+// A table of all slots is asked first. Where the endpoints that it names are
+// not usable, time after time, a pass over all slots finds one: tables cost the
+// same whatever the number of endpoints, passes are certain.
+func (c *endpoints) take(f *Facts, r Source, look bool) (int, bool) {
+	p := c.pool
+	if !c.ignore && p.Health.UpCount() == 0 {
+		return 0, false
+	}
+	if c.hashes(f) {
+		return c.byHash(pick.HashAddr(f.Client))
+	}
+	switch p.Policy {
+	case model.EndpointRoundRobin:
+		if p.Rotation != nil && !look {
+			for range min(turns, p.Rotation.Len()) {
+				if slot := p.Rotation.At(p.Load.Turn()); c.usable(slot) {
+					return slot, true
+				}
+			}
+		}
+	case model.EndpointLeastOutstandingRequests, model.EndpointLeastConnections:
+		if p.Table != nil && len(p.Endpoints) >= many {
+			for range tries {
+				// Drawn by weight and kept with probability 1/(open+1).
+				slot := p.Table.Pick(r.Uint64())
+				if keep, _ := bits.Mul64(r.Uint64(), uint64(c.open(slot)+1)); keep == 0 && c.usable(slot) {
+					return slot, true
+				}
+			}
+		}
+	default:
+		if p.Table != nil {
+			for range tries {
+				if slot := p.Table.Pick(r.Uint64()); c.usable(slot) {
+					return slot, true
+				}
+			}
+		}
+	}
+	return draw(len(p.Endpoints), c.weight, r)
+}
+
+// byHash returns the slot that a client hash leads to.
+func (c *endpoints) byHash(hash uint64) (int, bool) {
+	switch p := c.pool; {
+	case p.Policy == model.EndpointRingHash && p.Ring != nil:
+		first := p.Ring.Lookup(hash)
+		for i := range min(turns, p.Ring.Len()) {
+			if slot := p.Ring.At(first + i); c.usable(slot) {
+				return slot, true
+			}
+		}
+	case p.Policy == model.EndpointMaglev && p.Maglev != nil:
+		for i := range uint64(turns) {
+			if slot := p.Maglev.Lookup(hash, i); c.usable(slot) {
+				return slot, true
+			}
+		}
+	}
+	return c.rendezvous(hash)
+}
+
+// rendezvous returns the usable slot with the highest score for hash.
+func (c *endpoints) rendezvous(hash uint64) (best int, ok bool) {
+	_, equal := total(len(c.pool.Endpoints), c.weight)
+	highest := math.Inf(-1)
+	for slot, e := range c.pool.Endpoints {
+		w := stake(c.weight(slot), equal)
+		if w <= 0 {
+			continue
+		}
+		if score := pick.Score(hash, e.Hash, w); score > highest {
+			best, highest, ok = slot, score, true
+		}
+	}
+	return best, ok
+}
+
+// usable reports whether the endpoint may be taken at all.
+func (c *endpoints) usable(slot int) bool {
+	if slot == c.not {
+		return false
+	}
+	if c.ignore {
+		return c.pool.Endpoints[slot].Enabled
+	}
+	return c.pool.Health.Up(slot)
+}
+
+// weight is what a draw goes by.
+func (c *endpoints) weight(slot int) float64 {
+	if !c.usable(slot) {
+		return unusable
+	}
+	return c.pool.Endpoints[slot].Weight / float64(c.open(slot)+1)
+}
+
+// open returns what the pool's policy counts at the endpoint; 0 where it
+// counts nothing.
+func (c *endpoints) open(slot int) int64 {
+	switch c.pool.Policy {
+	case model.EndpointLeastOutstandingRequests:
+		return max(c.pool.Endpoints[slot].Load.Requests(), 0)
+	case model.EndpointLeastConnections:
+		return max(c.pool.Endpoints[slot].Load.Connections(), 0)
+	}
+	return 0
+}
