@@ -113,7 +113,9 @@ func Parse(name string, data []byte, dir string) (*Document, error) {
 
 	doc := &Document{Config: c, Source: data, name: name, places: d.places}
 	errs = d.errs
-	for _, p := range append(c.Validate(), checkRecords(c)...) {
+	problems := c.Validate()
+	problems = append(problems, checkRecords(c, problems)...)
+	for _, p := range problems {
 		switch e := doc.errorAt(p.Path, p.Text); {
 		case p.Warning:
 			doc.Warnings = append(doc.Warnings, e)

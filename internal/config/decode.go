@@ -88,6 +88,12 @@ func (d *decoder) fail(n ast.Node, at model.Place, format string, args ...any) {
 	d.report(n, at, format, args...)
 }
 
+// wrong notes that the value at the place is not usable: "place value: text".
+func (d *decoder) wrong(n ast.Node, at model.Place, value, format string, args ...any) {
+	at.Text += " " + value
+	d.fail(n, at, format, args...)
+}
+
 // stop notes an error after which nothing more is decoded.
 func (d *decoder) stop(n ast.Node, at model.Place, format string, args ...any) {
 	d.fail(n, at, format, args...)
@@ -236,7 +242,7 @@ func (d *decoder) keys(n ast.Node, at model.Place, each func(key string, e *ast.
 		tk := e.Key.GetToken()
 		key := tk.Value
 		if first, ok := seen[key]; ok {
-			d.report(e.Key, at, "duplicate key %s: it is on line %d already", shown(key), first.Line)
+			d.report(e.Key, at, "duplicate key %s: it is on line %d already", model.Show(key), first.Line)
 			continue
 		}
 		seen[key] = d.position(tk)
@@ -274,10 +280,10 @@ func (d *decoder) structure(n ast.Node, v reflect.Value, at model.Place, depth i
 		if !ok {
 			meant := model.DidYouMean(key, fields.names)
 			if meant == "" {
-				d.report(e.Key, at, "unknown key %s: want one of %s", shown(key), strings.Join(fields.names, ", "))
+				d.report(e.Key, at, "unknown key %s: want one of %s", model.Show(key), strings.Join(fields.names, ", "))
 				return
 			}
-			d.report(e.Key, at, "unknown key %s: did you mean %q?", shown(key), meant)
+			d.report(e.Key, at, "unknown key %s: did you mean %q?", model.Show(key), meant)
 			if present[meant] {
 				return
 			}
@@ -388,7 +394,7 @@ func describe(n ast.Node) string {
 	case *ast.SequenceNode:
 		return "a list"
 	case *ast.StringNode:
-		return "the string " + shown(n.Value)
+		return "the string " + model.Show(n.Value)
 	case *ast.LiteralNode:
 		return "a block of text"
 	case *ast.BoolNode:
@@ -398,15 +404,6 @@ func describe(n ast.Node) string {
 	default:
 		return "something else"
 	}
-}
-
-// shown is a text of the file as messages show it.
-func shown(s string) string {
-	const most = 80
-	if len(s) > most {
-		return strconv.Quote(strings.ToValidUTF8(s[:most], "")) + "..."
-	}
-	return strconv.Quote(s)
 }
 
 func (d *decoder) str(n ast.Node, v reflect.Value, at model.Place) {
@@ -424,19 +421,10 @@ func (d *decoder) str(n ast.Node, v reflect.Value, at model.Place) {
 		if meant := model.DidYouMean(s.text, enum.Values()); meant != "" {
 			hint = fmt.Sprintf("; did you mean %q?", meant)
 		}
-		d.fail(n, at, "%s: want %s%s", shown(s.text), oneOf(enum.Values()), hint)
+		d.wrong(n, at, model.Show(s.text), "want %s%s", model.OneOf(enum.Values()), hint)
 		return
 	}
 	v.SetString(s.text)
-}
-
-// oneOf lists the values to choose from.
-func oneOf(values []string) string {
-	if len(values) == 1 {
-		return values[0]
-	}
-	last := len(values) - 1
-	return strings.Join(values[:last], ", ") + " or " + values[last]
 }
 
 func (d *decoder) boolean(n ast.Node, v reflect.Value, at model.Place) {
@@ -466,7 +454,7 @@ func (d *decoder) integer(n ast.Node, v reflect.Value, at model.Place) {
 	}
 	i, err := strconv.ParseInt(s.text, 10, 64)
 	if err != nil || v.OverflowInt(i) {
-		d.fail(n, at, "%s is too large for a number", s.text)
+		d.wrong(n, at, s.text, "too large for a number")
 		return
 	}
 	v.SetInt(i)
@@ -480,7 +468,7 @@ func (d *decoder) number(n ast.Node, v reflect.Value, at model.Place) {
 	}
 	f, err := strconv.ParseFloat(s.text, 64)
 	if err != nil || math.IsInf(f, 0) {
-		d.fail(n, at, "%s is too large for a number", s.text)
+		d.wrong(n, at, s.text, "too large for a number")
 		return
 	}
 	v.SetFloat(f)
@@ -498,24 +486,24 @@ func (d *decoder) duration(n ast.Node, v *time.Duration, at model.Place) {
 	case !ok:
 		d.fail(n, at, "%s, got %s", want, describe(n))
 	case strings.HasPrefix(s.text, "-"):
-		d.fail(n, at, "%s: want a duration that is not negative", s.text)
+		d.wrong(n, at, s.text, "want a duration that is not negative")
 	case s.plain && decimalNumber.MatchString(s.text):
 		seconds, err := strconv.ParseFloat(s.text, 64)
 		if err != nil || seconds >= math.MaxInt64/float64(time.Second) {
-			d.fail(n, at, "%s is too long for a duration", s.text)
+			d.wrong(n, at, s.text, "too long for a duration")
 			return
 		}
 		*v = time.Duration(math.Round(seconds * float64(time.Second)))
 	case durationText.MatchString(s.text):
 		t, err := time.ParseDuration(s.text)
 		if err != nil {
-			d.fail(n, at, "%s is too long for a duration", s.text)
+			d.wrong(n, at, s.text, "too long for a duration")
 			return
 		}
 		*v = t
 	default:
 		if unit := strings.TrimLeft(s.text, "0123456789."); unit != "" && unit != s.text && !strings.ContainsAny(unit, "0123456789 ") {
-			d.fail(n, at, "%s: unknown unit %s: want %s", shown(s.text), shown(unit), oneOf(durationUnits))
+			d.wrong(n, at, model.Show(s.text), "unknown unit %s: want %s", model.Show(unit), model.OneOf(durationUnits))
 			return
 		}
 		d.fail(n, at, "%s, got %s", want, describe(n))

@@ -1,0 +1,463 @@
+package model
+
+import (
+	"maps"
+	"mime"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+func (v *validator) eachLoadBalancer() {
+	names := uniques{}
+	for i := range v.c.LoadBalancers {
+		lb := &v.c.LoadBalancers[i]
+		at := Place{}.Key("load_balancers").Item(i, lb.Name)
+		v.loadBalancerName(at, lb)
+		if lb.Name != "" {
+			names.add(v, at.Key("name"), CanonicalHost(lb.Name), lb.Name)
+		}
+		v.description(at.Key("description"), lb.Description)
+		v.wholeSeconds(at.Key("ttl"), lb.TTL, time.Second, 24*time.Hour)
+		if len(lb.DefaultPools) == 0 {
+			v.bad(at.Key("default_pools"), "missing: want at least one pool")
+		}
+		v.pickPools(at, lb.DefaultPools, lb.FallbackPool, lb.RegionPools, lb.CountryPools, lb.PopPools)
+		v.randomSteering(at.Key("random_steering"), &lb.RandomSteering, candidates(lb))
+		if lb.SteeringPolicy != "" {
+			enum(v, at.Key("steering_policy"), lb.SteeringPolicy)
+		}
+		v.steering(at, lb)
+		v.affinity(at, lb, lb)
+		within(v, at.Key("retry_budget"), lb.RetryBudget, 0, 1)
+		v.draining(at, lb)
+		v.rules(at.Key("rules"), lb)
+		v.reachable(at, lb)
+	}
+}
+
+// zoneOf returns the zone that answers for a host name, or "".
+func (v *validator) zoneOf(name string) string {
+	best := ""
+	for i := range v.c.Zones {
+		zone := CanonicalHost(v.c.Zones[i].Name)
+		if below(name, zone) && len(zone) > len(best) {
+			best = zone
+		}
+	}
+	return best
+}
+
+// loadBalancerName checks a name, which is a host name where HTTP or DNS
+// answer for it, and anything where only layer 4 does.
+func (v *validator) loadBalancerName(at Place, lb *LoadBalancer) {
+	at = at.Key("name")
+	v.label(at, lb.Name)
+	if lb.Name == "" || !lb.Proxied && v.zoneOf(CanonicalHost(lb.Name)) == "" {
+		return
+	}
+	if err := checkHostName(lb.Name, true); err != nil {
+		v.wrong(at, lb.Name, "%v", err)
+	}
+}
+
+// reachable warns of a load balancer that no client can get to.
+func (v *validator) reachable(at Place, lb *LoadBalancer) {
+	if !lb.Enabled || lb.Name == "" || v.c.State != nil {
+		return
+	}
+	layer4, zone := v.onLayer4[lb.Name], v.zoneOf(CanonicalHost(lb.Name))
+	switch {
+	case lb.Proxied && !layer4 && !v.c.anyListener((*Listener).SpeaksHTTP):
+		v.warn(at.Key("proxied"), "true, but there is no http or https listener")
+	case lb.Proxied && zone != "" && len(v.c.Node.PublicAddresses) == 0:
+		v.warn(at.Key("proxied"), "true, but node.public_addresses is empty: zone %q has no address to answer", zone)
+	case !lb.Proxied && !layer4 && zone == "":
+		v.warn(at, "cannot be reached: want proxied: true, a zone that holds the name, or a layer 4 listener")
+	}
+}
+
+// draining checks the draining of connections, which only layer 4 has.
+func (v *validator) draining(at Place, lb *LoadBalancer) {
+	at = at.Key("connection_draining_timeout")
+	if !within(v, at, lb.ConnectionDrainingTimeout, 0, time.Hour) || lb.ConnectionDrainingTimeout == 0 {
+		return
+	}
+	if !v.onLayer4[lb.Name] && v.c.State == nil {
+		v.bad(at, "no layer 4 listener names this load balancer: want it with layer 4 only")
+	}
+}
+
+// pickPools checks every place of a load balancer, or of a rule, that names
+// pools.
+func (v *validator) pickPools(at Place, defaults []string, fallback string,
+	regions map[Region][]string, countries map[Country][]string, pops map[string][]string) {
+	v.poolList(at.Key("default_pools"), defaults)
+	if fallback != "" {
+		v.pool(at.Key("fallback_pool"), fallback)
+	}
+	for code, list := range regions {
+		at := at.Key("region_pools").Key(string(code))
+		v.region(at, code, false)
+		v.geoList(at, list)
+	}
+	for code, list := range countries {
+		at := at.Key("country_pools").Key(string(code))
+		v.country(at, code)
+		v.geoList(at, list)
+	}
+	for code, list := range pops {
+		at := at.Key("pop_pools").Key(code)
+		v.name(at, code, "")
+		v.geoList(at, list)
+	}
+}
+
+func (v *validator) geoList(at Place, list []string) {
+	if len(list) == 0 {
+		v.bad(at, "empty: want at least one pool")
+	}
+	v.poolList(at, list)
+}
+
+func (v *validator) poolList(at Place, list []string) {
+	seen := uniques{}
+	for i, name := range list {
+		at := at.Item(i, "")
+		if seen.add(v, at, name, name) {
+			v.pool(at, name)
+		}
+	}
+}
+
+// pool checks a reference to a pool.
+func (v *validator) pool(at Place, name string) {
+	v.usedPools[name] = true
+	if v.pools[name] == nil {
+		var known []string
+		for i := range v.c.Pools {
+			known = append(known, v.c.Pools[i].Name)
+		}
+		v.dangling(at, "pool", name, known)
+	}
+}
+
+// candidates returns every pool that a load balancer may choose, by whichever
+// policy and rule.
+func candidates(lb *LoadBalancer) map[string]bool {
+	set := map[string]bool{lb.FallbackPool: true}
+	add := func(lists ...[]string) {
+		for _, list := range lists {
+			for _, name := range list {
+				set[name] = true
+			}
+		}
+	}
+	add(lb.DefaultPools)
+	add(slices.Collect(maps.Values(lb.RegionPools))...)
+	add(slices.Collect(maps.Values(lb.CountryPools))...)
+	add(slices.Collect(maps.Values(lb.PopPools))...)
+	for i := range lb.Rules {
+		if o := lb.Rules[i].Overrides; o != nil {
+			set[o.FallbackPool] = true
+			add(o.DefaultPools)
+			add(slices.Collect(maps.Values(o.RegionPools))...)
+			add(slices.Collect(maps.Values(o.CountryPools))...)
+			add(slices.Collect(maps.Values(o.PopPools))...)
+		}
+	}
+	delete(set, "")
+	return set
+}
+
+func (v *validator) randomSteering(at Place, r *RandomSteering, candidates map[string]bool) {
+	within(v, at.Key("default_weight"), r.DefaultWeight, 0, 1)
+	for name, weight := range r.PoolWeights {
+		at := at.Key("pool_weights").Key(name)
+		within(v, at, weight, 0, 1)
+		if candidates[name] {
+			continue
+		}
+		known := slices.Sorted(maps.Keys(candidates))
+		if v.pools[name] == nil {
+			v.bad(at, "no such pool%s", maybe(name, known))
+		} else {
+			v.bad(at, "not a pool of this load balancer: want one of %s", strings.Join(known, ", "))
+		}
+	}
+}
+
+// steering checks that a load balancer's pools have what its policy reads.
+// Rules are checked by the load balancer that they make.
+func (v *validator) steering(at Place, lb *LoadBalancer) {
+	policy := lb.Policy()
+	maps := at
+	switch {
+	case len(lb.RegionPools) > 0:
+		maps = at.Key("region_pools")
+	case len(lb.CountryPools) > 0:
+		maps = at.Key("country_pools")
+	case len(lb.PopPools) > 0:
+		maps = at.Key("pop_pools")
+	}
+	if maps != at && policy != SteerGeo {
+		v.warn(maps, "kept, but steering_policy %s does not use it: only geo does", policy)
+	}
+	weighs := policy == SteerRandom || policy == SteerLeastOutstandingRequests || policy == SteerLeastConnections
+	r := lb.RandomSteering
+	if !weighs && (len(r.PoolWeights) > 0 || r.DefaultWeight != 1) {
+		v.warn(at.Key("random_steering"), "kept, but steering_policy %s does not use it", policy)
+	}
+	weightless := weighs && len(lb.DefaultPools) > 0
+	for i, name := range lb.DefaultPools {
+		weightless = weightless && r.Weight(name) == 0
+		if pool := v.pools[name]; pool != nil {
+			v.steered(at.Key("default_pools").Item(i, ""), policy, pool)
+		}
+	}
+	if weightless {
+		v.warn(at.Key("random_steering"), "all weights are 0: no pool takes traffic")
+	}
+	if n := v.c.Node; policy == SteerProximity && n.Latitude == nil && len(v.c.Geo.Databases) == 0 {
+		v.warn(at.Key("steering_policy"), "proximity without geo.databases and node.latitude does not know where clients are")
+	}
+}
+
+// steered checks that a pool has what the policy reads.
+func (v *validator) steered(at Place, policy SteeringPolicy, pool *Pool) {
+	switch policy {
+	case SteerProximity:
+		if pool.Latitude == nil || pool.Longitude == nil {
+			v.wrong(at, pool.Name, "has no latitude and longitude, which steering_policy proximity needs")
+		}
+	case SteerCapacity:
+		if pool.BalancingMode == "" {
+			v.wrong(at, pool.Name, "has no balancing_mode, which steering_policy capacity needs")
+		}
+	case SteerDynamicLatency:
+		m := v.monitors[pool.Monitor]
+		switch {
+		case pool.Monitor == "":
+			v.warn(at, "pool %q has no monitor: dynamic_latency never learns how far it is", pool.Name)
+		case m != nil && m.Type == MonitorTCP:
+			v.warn(at, "pool %q is probed by tcp, which measures to where TCP ends, perhaps a provider's edge: want an http, https or grpc monitor", pool.Name)
+		}
+	}
+}
+
+// affinity checks the session affinity of a load balancer. own is what the
+// place itself declares; the rest of lb it has from the load balancer whose
+// rule it is.
+func (v *validator) affinity(at Place, lb, own *LoadBalancer) {
+	kind, a := lb.SessionAffinity, &lb.SessionAffinityAttributes
+	kindAt, attributes := at.Key("session_affinity"), at.Key("session_affinity_attributes")
+	enum(v, kindAt, kind)
+
+	least := 30 * time.Minute
+	if kind == AffinityHeader {
+		least = 30 * time.Second
+	}
+	within(v, at.Key("session_affinity_ttl"), lb.SessionAffinityTTL, least, 168*time.Hour)
+	if !lb.Proxied && (kind == AffinityCookie || kind == AffinityIPCookie || kind == AffinityHeader) {
+		v.wrong(kindAt, kind, "only HTTP has cookies and headers: want proxied: true, or client_ip")
+	}
+
+	enum(v, attributes.Key("samesite"), a.SameSite)
+	enum(v, attributes.Key("secure"), a.Secure)
+	enum(v, attributes.Key("zero_downtime_failover"), a.ZeroDowntimeFailover)
+	within(v, attributes.Key("drain_duration"), a.DrainDuration, 0, 24*time.Hour)
+	if a.SameSite == SameSiteNone && a.Secure == SecureNever {
+		v.bad(attributes.Key("secure"), "never with samesite none: browsers drop such a cookie; want auto or always")
+	}
+	if a.ZeroDowntimeFailover == FailoverSticky && kind != AffinityCookie && kind != AffinityIPCookie {
+		v.bad(attributes.Key("zero_downtime_failover"), "sticky with session_affinity %s, which has no cookie to rewrite: want none or temporary", kind)
+	}
+	switch header := kind == AffinityHeader; {
+	case header && len(a.Headers) == 0:
+		v.bad(attributes.Key("headers"), "missing: session_affinity header wants 1 to 5 header names")
+	case !header && len(a.Headers) > 0:
+		v.bad(attributes.Key("headers"), "given with session_affinity %s: want them with header only", kind)
+	case !header && a.RequireAllHeaders:
+		v.bad(attributes.Key("require_all_headers"), "given with session_affinity %s: want it with header only", kind)
+	case len(a.Headers) > 5:
+		v.bad(attributes.Key("headers"), "%d names: want 1 to 5", len(a.Headers))
+	}
+	if kind == AffinityNone && own == lb {
+		if a.DrainDuration != 0 {
+			v.warn(attributes.Key("drain_duration"), "has no effect with session_affinity none")
+		}
+		if a.ZeroDowntimeFailover == FailoverTemporary {
+			v.warn(attributes.Key("zero_downtime_failover"), "has no effect with session_affinity none")
+		}
+	}
+	seen := uniques{}
+	for i, name := range a.Headers {
+		at := attributes.Key("headers").Item(i, "")
+		if v.affinityHeader(at, name) {
+			seen.add(v, at, strings.ToLower(name), name)
+		}
+	}
+}
+
+// affinityHeader checks a header of the session key: a name, or cookie:a,b
+// for some cookies only.
+func (v *validator) affinityHeader(at Place, name string) bool {
+	const most = 100
+	if len(name) > most {
+		v.bad(at, "%d characters long: want at most %d", len(name), most)
+		return false
+	}
+	header, cookies, some := strings.Cut(name, ":")
+	ok := isToken(header)
+	if some {
+		ok = strings.EqualFold(header, "cookie")
+		for cookie := range strings.SplitSeq(cookies, ",") {
+			ok = ok && isToken(cookie)
+		}
+	}
+	if !ok {
+		v.wrong(at, name, "want the name of a header, or cookie:NAME,NAME")
+	}
+	return ok
+}
+
+func (v *validator) rules(at Place, lb *LoadBalancer) {
+	names := uniques{}
+	for i := range lb.Rules {
+		r := &lb.Rules[i]
+		at := at.Item(i, r.Name)
+		v.label(at.Key("name"), r.Name)
+		if r.Name != "" {
+			names.add(v, at.Key("name"), r.Name, r.Name)
+		}
+		// Rule conditions are parsed by a package of their own; here only
+		// their presence is checked.
+		if strings.TrimSpace(r.Condition) == "" {
+			v.bad(at.Key("condition"), "missing: want an expression over the request; true always applies")
+		} else if len(r.Condition) > 4096 {
+			v.bad(at.Key("condition"), "%d bytes long: want at most 4096", len(r.Condition))
+		}
+		within(v, at.Key("priority"), r.Priority, 0, 1_000_000)
+		switch {
+		case r.Overrides != nil && r.FixedResponse != nil:
+			v.bad(at.Key("fixed_response"), "given with overrides: want one of the two")
+		case r.Overrides == nil && r.FixedResponse == nil:
+			v.bad(at, "does nothing: want overrides or fixed_response")
+		}
+		if r.Overrides != nil {
+			v.overrides(at.Key("overrides"), lb, r.Overrides)
+		}
+		if r.FixedResponse != nil {
+			if !lb.Proxied {
+				v.bad(at.Key("fixed_response"), "given with proxied: false: only HTTP has such answers")
+			}
+			v.fixedResponse(at.Key("fixed_response"), r.FixedResponse)
+		}
+	}
+}
+
+// overrides checks what a rule replaces, by itself and as the load balancer
+// that it makes.
+func (v *validator) overrides(at Place, lb *LoadBalancer, o *Overrides) {
+	if o.DefaultPools != nil && len(o.DefaultPools) == 0 {
+		v.bad(at.Key("default_pools"), "empty: want at least one pool")
+	}
+	v.pickPools(at, o.DefaultPools, o.FallbackPool, o.RegionPools, o.CountryPools, o.PopPools)
+	if o.RandomSteering != nil {
+		v.randomSteering(at.Key("random_steering"), o.RandomSteering, candidates(lb))
+	}
+	if o.SteeringPolicy != "" {
+		enum(v, at.Key("steering_policy"), o.SteeringPolicy)
+	}
+	if o.TTL != 0 {
+		v.wholeSeconds(at.Key("ttl"), o.TTL, time.Second, 24*time.Hour)
+	}
+	changed := o.apply(lb)
+	steers := o.DefaultPools != nil || o.SteeringPolicy != "" || o.RandomSteering != nil ||
+		o.RegionPools != nil || o.CountryPools != nil || o.PopPools != nil
+	sessions := o.SessionAffinity != "" || o.SessionAffinityTTL != 0 || o.SessionAffinityAttributes != nil
+	if steers {
+		v.steering(at, changed)
+	}
+	if sessions {
+		v.affinity(at, changed, lb)
+	}
+	if !steers && !sessions && o.FallbackPool == "" && o.TTL == 0 && o.AdaptiveRouting == nil {
+		v.bad(at, "empty: want at least one setting to replace")
+	}
+}
+
+// apply returns lb with the settings of o in place of its own.
+func (o *Overrides) apply(lb *LoadBalancer) *LoadBalancer {
+	c := *lb
+	if o.DefaultPools != nil {
+		c.DefaultPools = o.DefaultPools
+	}
+	if o.FallbackPool != "" {
+		c.FallbackPool = o.FallbackPool
+	}
+	if o.SteeringPolicy != "" {
+		c.SteeringPolicy = o.SteeringPolicy
+	}
+	if o.RandomSteering != nil {
+		c.RandomSteering = *o.RandomSteering
+	}
+	if o.RegionPools != nil {
+		c.RegionPools = o.RegionPools
+	}
+	if o.CountryPools != nil {
+		c.CountryPools = o.CountryPools
+	}
+	if o.PopPools != nil {
+		c.PopPools = o.PopPools
+	}
+	if o.SessionAffinity != "" {
+		c.SessionAffinity = o.SessionAffinity
+	}
+	if o.SessionAffinityTTL != 0 {
+		c.SessionAffinityTTL = o.SessionAffinityTTL
+	}
+	if o.SessionAffinityAttributes != nil {
+		c.SessionAffinityAttributes = *o.SessionAffinityAttributes
+	}
+	if o.AdaptiveRouting != nil {
+		c.AdaptiveRouting = *o.AdaptiveRouting
+	}
+	if o.TTL != 0 {
+		c.TTL = o.TTL
+	}
+	return &c
+}
+
+func (v *validator) fixedResponse(at Place, f *FixedResponse) {
+	redirect := f.StatusCode == 201 || f.StatusCode >= 300 && f.StatusCode < 400 && f.StatusCode != 304
+	if f.StatusCode == 0 {
+		v.bad(at.Key("status_code"), "missing: want 200 to 599")
+	} else if within(v, at.Key("status_code"), f.StatusCode, 200, 599) {
+		switch {
+		case f.MessageBody != "" && (f.StatusCode == 204 || f.StatusCode == 205 || f.StatusCode == 304):
+			v.bad(at.Key("message_body"), "given with status_code %d, which has no body", f.StatusCode)
+		case f.Location != "" && !redirect:
+			v.bad(at.Key("location"), "given with status_code %d: want it with redirects only", f.StatusCode)
+		case f.Location == "" && redirect && f.StatusCode != 201 && f.StatusCode != 300:
+			v.bad(at.Key("location"), "missing: status_code %d sends clients elsewhere", f.StatusCode)
+		}
+	}
+	if f.ContentType != "" {
+		if _, _, err := mime.ParseMediaType(f.ContentType); err != nil || !strings.Contains(f.ContentType, "/") {
+			v.wrong(at.Key("content_type"), f.ContentType, "want a media type such as text/plain")
+		}
+	}
+	if n := utf8.RuneCountInString(f.MessageBody); n > 1024 {
+		v.bad(at.Key("message_body"), "%d characters long: want at most 1024", n)
+	}
+	if f.Location != "" {
+		if _, err := url.Parse(f.Location); err != nil || len(f.Location) > 2048 ||
+			strings.ContainsFunc(f.Location, func(r rune) bool { return unicode.IsSpace(r) || r > unicode.MaxASCII }) {
+			v.wrong(at.Key("location"), f.Location, "want a URL of at most 2048 ASCII characters")
+		}
+	}
+}
