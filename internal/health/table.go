@@ -2,196 +2,13 @@ package health
 
 import (
 	"log/slog"
-	"math"
-	"math/bits"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 )
-
-// Verdict is what is known about one endpoint.
-type Verdict uint32
-
-// The verdicts. Unknown counts as unhealthy in steering; Unmonitored counts
-// as healthy.
-const (
-	Unknown Verdict = iota
-	Healthy
-	Unhealthy
-	Unmonitored
-)
-
-// String returns the verdict's name in logs and status.
-func (v Verdict) String() string {
-	return [...]string{"unknown", "healthy", "unhealthy", "unmonitored"}[v]
-}
-
-// Key identifies an endpoint across reloads: the same name at another
-// address is another endpoint.
-type Key struct{ Pool, Endpoint, Address string }
-
-// Endpoint is the observed state of one endpoint. Readers are many and never
-// lock; only the Table writes.
-type Endpoint struct {
-	Key     Key
-	verdict atomic.Uint32
-	latency Average
-	detail  atomic.Pointer[Detail]
-}
-
-// Detail is what status shows beside a verdict. A stored Detail is never
-// written again.
-type Detail struct {
-	Since   time.Time     // when the verdict began
-	Checked time.Time     // when the last check ended
-	Failure string        // why the last check failed; "" when it passed
-	Code    int           // the answer's status code, 0 when there was none
-	RTT     time.Duration // of the last passed check, 0 when there was none
-}
-
-// Verdict returns what is known now.
-func (e *Endpoint) Verdict() Verdict { return Verdict(e.verdict.Load()) }
-
-// Up reports whether traffic may be sent to the endpoint.
-func (e *Endpoint) Up() bool {
-	v := e.Verdict()
-	return v == Healthy || v == Unmonitored
-}
-
-// Latency returns the moving average of the endpoint's probe round trips.
-func (e *Endpoint) Latency() *Average { return &e.latency }
-
-// Detail returns what is known beside the verdict.
-func (e *Endpoint) Detail() Detail {
-	if d := e.detail.Load(); d != nil {
-		return *d
-	}
-	return Detail{}
-}
-
-// Average is an exponentially weighted moving average for samples at
-// irregular intervals (Eckner, "Algorithms for Unevenly Spaced Time Series"):
-// w = exp(-dt/tau); average = sample*(1-w) + average*w. It has one writer.
-type Average struct {
-	bits  atomic.Uint64 // of a float64, nanoseconds; 0 is no sample
-	first atomic.Int64  // unix nanoseconds of the first sample
-	last  atomic.Int64  // unix nanoseconds of the newest sample
-}
-
-// tau is the mean lifetime of a sample: half of what is older than 41 s is
-// forgotten at each such step, which smooths single slow probes and follows a
-// lasting change within a few minutes.
-const tau = 60 * time.Second
-
-// Value returns the average and whether there is one.
-func (a *Average) Value() (time.Duration, bool) {
-	b := a.bits.Load()
-	return time.Duration(math.Float64frombits(b)), b != 0
-}
-
-// Since returns when the first sample was taken; the zero time when none was.
-func (a *Average) Since() time.Time {
-	if f := a.first.Load(); f != 0 {
-		return time.Unix(0, f)
-	}
-	return time.Time{}
-}
-
-// observe adds a sample taken at now. Only the table calls it.
-func (a *Average) observe(sample time.Duration, now time.Time) {
-	sample = max(sample, 1)
-	old := a.bits.Load()
-	if old == 0 {
-		a.first.Store(now.UnixNano())
-		a.bits.Store(math.Float64bits(float64(sample)))
-	} else {
-		dt := max(now.UnixNano()-a.last.Load(), 0)
-		w := math.Exp(-float64(dt) / float64(tau))
-		a.bits.Store(math.Float64bits(float64(sample)*(1-w) + math.Float64frombits(old)*w))
-	}
-	a.last.Store(now.UnixNano())
-}
-
-// PoolState sums up the endpoints of a pool.
-type PoolState uint32
-
-// The pool states. A critical pool is out of all steering.
-const (
-	PoolCritical PoolState = iota
-	PoolDegraded
-	PoolHealthy
-)
-
-// String returns the state's name in logs and status.
-func (s PoolState) String() string { return [...]string{"critical", "degraded", "healthy"}[s] }
-
-// Pool is one plan's view of a pool: which of its endpoints may take traffic,
-// as a set of bits by position, kept current by the Table. Reading it costs
-// one or two atomic loads.
-type Pool struct {
-	name    string
-	members []Member
-	minimum int
-	state   atomic.Uint32
-	up      atomic.Int32
-	bits    []atomic.Uint64
-	profile *Average
-}
-
-// Member is an endpoint at its position in a pool.
-type Member struct {
-	Endpoint *Endpoint
-	// Enabled is false for an endpoint that takes no traffic whatever its
-	// health.
-	Enabled bool
-}
-
-// Name returns the pool's name.
-func (p *Pool) Name() string { return p.name }
-
-// State returns the pool's state.
-func (p *Pool) State() PoolState { return PoolState(p.state.Load()) }
-
-// Usable reports whether steering may choose the pool.
-func (p *Pool) Usable() bool { return p.State() != PoolCritical }
-
-// UpCount returns how many enabled endpoints are up.
-func (p *Pool) UpCount() int { return int(p.up.Load()) }
-
-// Up reports whether the endpoint at position i is enabled and up.
-func (p *Pool) Up(i int) bool { return p.bits[i>>6].Load()&(1<<(i&63)) != 0 }
-
-// Profile returns the moving average of the round trips of all passed probes
-// of the pool. It outlives reloads.
-func (p *Pool) Profile() *Average { return p.profile }
-
-// refresh recomputes the view; the table's lock is held.
-func (p *Pool) refresh() {
-	up, enabled := 0, 0
-	for w := range p.bits {
-		var word uint64
-		for i := w * 64; i < min(len(p.members), w*64+64); i++ {
-			if !p.members[i].Enabled {
-				continue
-			}
-			enabled++
-			if p.members[i].Endpoint.Up() {
-				word |= 1 << (i & 63)
-			}
-		}
-		p.bits[w].Store(word)
-		up += bits.OnesCount64(word)
-	}
-	s := PoolDegraded
-	switch {
-	case up < p.minimum || up == 0:
-		s = PoolCritical
-	case up == enabled:
-		s = PoolHealthy
-	}
-	p.up.Store(int32(up))
-	p.state.Store(uint32(s))
-}
 
 // Table holds what is observed of every endpoint and pool. It outlives plans:
 // a reload never resets a verdict of an endpoint that is still declared.
@@ -201,9 +18,20 @@ type Table struct {
 	mu        sync.Mutex
 	endpoints map[Key]*Endpoint
 	profiles  map[string]*Average
-	pools     map[*Pool]struct{} // live views: of the current plan, the one before, and one being compiled
-	logged    map[string]PoolState
-	changes   map[Key]uint64 // verdict changes of each endpoint, for metrics
+	// views by pool name, oldest first: of the plan in force, the one before,
+	// and one being compiled.
+	views map[string][]*Pool
+	// announced is the state of each pool of the plan in force that was logged
+	// last.
+	announced map[string]announced
+}
+
+// announced is what was told about a pool, and how often.
+type announced struct {
+	view    *Pool
+	told    bool
+	state   PoolState
+	changes uint64
 }
 
 // NewTable returns an empty table that logs changes to log.
@@ -212,32 +40,36 @@ func NewTable(log *slog.Logger) *Table {
 		log:       log,
 		endpoints: make(map[Key]*Endpoint),
 		profiles:  make(map[string]*Average),
-		pools:     make(map[*Pool]struct{}),
-		logged:    make(map[string]PoolState),
-		changes:   make(map[Key]uint64),
+		views:     make(map[string][]*Pool),
+		announced: make(map[string]announced),
 	}
 }
 
 // Endpoint finds the state of an endpoint, or makes it. monitored says whether
-// a monitor is attached: one that was unmonitored and now has a monitor keeps
-// its place in steering until its first verdict, so that attaching a monitor
-// to a pool under traffic does not empty it.
+// a monitor is attached, which holds for the views that [Table.Pool] makes
+// afterwards. One that was unmonitored and now has a monitor keeps its place
+// in steering until its first verdict, so that attaching a monitor to a pool
+// under traffic does not empty it. One whose monitor was taken away becomes
+// unmonitored when its view is put in force by [Table.Keep], not before: the
+// plan being compiled may yet be refused.
 func (t *Table) Endpoint(k Key, monitored bool) *Endpoint {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.endpoints[k]
 	if e == nil {
 		e = &Endpoint{Key: k}
+		e.detail.Store(&Detail{Since: time.Now()})
 		t.endpoints[k] = e
 		if !monitored {
 			e.verdict.Store(uint32(Unmonitored))
 		}
 	}
+	e.monitored = monitored
 	return e
 }
 
-// Pool makes a plan's view of a pool. The view is kept current until Keep is
-// called without it.
+// Pool makes a plan's view of a pool from members that [Table.Endpoint]
+// returned. The view is kept current until [Table.Keep] is called without it.
 func (t *Table) Pool(name string, members []Member, minimum int) *Pool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -246,8 +78,183 @@ func (t *Table) Pool(name string, members []Member, minimum int) *Pool {
 		a = new(Average)
 		t.profiles[name] = a
 	}
-	p := &Pool{name: name, members: members, minimum: minimum, profile: a, bits: make([]atomic.Uint64, (len(members)+63)/64)}
+	p := &Pool{
+		name: name, members: members, minimum: minimum, profile: a,
+		monitored: make([]bool, len(members)),
+		bits:      make([]atomic.Uint64, (len(members)+63)/64),
+	}
+	for i, m := range members {
+		p.monitored[i] = m.Endpoint.monitored
+		if m.Enabled {
+			p.enabled++
+		}
+	}
 	p.refresh()
-	t.pools[p] = struct{}{}
+	t.views[name] = append(t.views[name], p)
 	return p
+}
+
+// Keep puts the views of the current plan in force: changes of their states
+// are logged from now on, and their endpoints without a monitor become
+// unmonitored. previous are views that are still read, of the plan before;
+// they stay current as well, unlogged. All other views are forgotten, and so
+// is every endpoint and profile that is in neither.
+func (t *Table) Keep(current, previous []*Pool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	views := make(map[string][]*Pool, len(current))
+	used := make(map[*Endpoint]bool)
+	for _, p := range slices.Concat(previous, current) {
+		if slices.Contains(views[p.name], p) {
+			continue
+		}
+		views[p.name] = append(views[p.name], p)
+		for _, m := range p.members {
+			used[m.Endpoint] = true
+		}
+	}
+	t.views = views
+	maps.DeleteFunc(t.endpoints, func(_ Key, e *Endpoint) bool { return !used[e] })
+	maps.DeleteFunc(t.profiles, func(name string, _ *Average) bool { return views[name] == nil })
+
+	inForce := make(map[string]announced, len(current))
+	for _, p := range current {
+		a := t.announced[p.name]
+		a.view = p
+		inForce[p.name] = a
+	}
+	t.announced = inForce
+	now := time.Now()
+	for _, p := range current {
+		for i, m := range p.members {
+			m.Endpoint.monitored = p.monitored[i]
+			if !p.monitored[i] && m.Endpoint.Verdict() != Unmonitored {
+				t.setVerdict(m.Endpoint, Unmonitored, "no monitor", &Detail{Since: now})
+			}
+		}
+		t.refresh(p.name)
+	}
+}
+
+// record writes what a check found. It is the only writer of verdicts that
+// come from probes. An endpoint that was forgotten meanwhile is left alone.
+func (t *Table) record(e *Endpoint, v Verdict, r Result, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.endpoints[e.Key] != e {
+		return
+	}
+	d := e.Detail()
+	d.Checked, d.Failure, d.Cause, d.Code = now, r.Failure, r.Cause, r.Code
+	if r.Passed() {
+		d.RTT = r.RTT
+		e.latency.observe(r.RTT, now)
+		if a := t.profiles[e.Key.Pool]; a != nil {
+			a.observe(r.RTT, now)
+		}
+	}
+	if v == e.Verdict() {
+		e.detail.Store(&d)
+		return
+	}
+	d.Since = now
+	t.setVerdict(e, v, r.Reason(), &d)
+	t.refresh(e.Key.Pool)
+}
+
+// setVerdict changes and logs a verdict; the lock is held, and refresh must
+// follow.
+func (t *Table) setVerdict(e *Endpoint, v Verdict, reason string, d *Detail) {
+	e.detail.Store(d)
+	e.verdict.Store(uint32(v))
+	e.changes++
+	attrs := []any{"pool", e.Key.Pool, "endpoint", e.Key.Endpoint, "address", e.Key.Address, "verdict", v.String(), "reason", reason}
+	if d.Cause != "" {
+		attrs = append(attrs, "error", d.Cause)
+	}
+	t.log.Info("endpoint health changed", attrs...)
+}
+
+// refresh brings a pool's views up to date and logs what that changes; the
+// lock is held.
+func (t *Table) refresh(pool string) {
+	for _, p := range t.views[pool] {
+		p.refresh()
+	}
+	t.announce(pool)
+}
+
+// announce logs the state of a pool of the plan in force if it is not what was
+// logged last; the lock is held. A pool that starts out healthy because
+// nothing watches it is no news.
+func (t *Table) announce(name string) {
+	a, ok := t.announced[name]
+	if !ok {
+		return
+	}
+	s := a.view.State()
+	if a.told && a.state == s {
+		return
+	}
+	news := a.told || s != PoolHealthy || slices.Contains(a.view.monitored, true)
+	a.told, a.state = true, s
+	if news {
+		a.changes++
+		t.log.Info("pool health changed", "pool", name, "state", s.String(), "up", a.view.UpCount(), "of", a.view.enabled)
+	}
+	t.announced[name] = a
+}
+
+// usable reports whether the newest view of a pool is; a pool that has no view
+// is not.
+func (t *Table) usable(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	v := t.views[name]
+	return len(v) > 0 && v[len(v)-1].Usable()
+}
+
+// Snapshot is the whole table at one moment, for metrics.
+type Snapshot struct {
+	Endpoints []EndpointSnapshot // by pool, endpoint, address
+	Pools     []PoolSnapshot     // of the plan in force, by name
+}
+
+// EndpointSnapshot is one endpoint at one moment.
+type EndpointSnapshot struct {
+	Key     Key
+	Verdict Verdict
+	Detail  Detail
+	Latency time.Duration // 0 when there is none yet
+	Changes uint64        // of the verdict, the first one included
+}
+
+// PoolSnapshot is one pool at one moment.
+type PoolSnapshot struct {
+	Name        string
+	State       PoolState
+	Up, Enabled int
+	Latency     time.Duration // 0 when there is none yet
+	Changes     uint64        // of the state, as often as it was logged
+}
+
+// Snapshot copies the table.
+func (t *Table) Snapshot() Snapshot {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := Snapshot{
+		Endpoints: make([]EndpointSnapshot, 0, len(t.endpoints)),
+		Pools:     make([]PoolSnapshot, 0, len(t.announced)),
+	}
+	for _, e := range t.endpoints {
+		latency, _ := e.latency.Value()
+		s.Endpoints = append(s.Endpoints, EndpointSnapshot{e.Key, e.Verdict(), e.Detail(), latency, e.changes})
+	}
+	for name, a := range t.announced {
+		latency, _ := a.view.profile.Value()
+		s.Pools = append(s.Pools, PoolSnapshot{name, a.view.State(), a.view.UpCount(), a.view.enabled, latency, a.changes})
+	}
+	slices.SortFunc(s.Endpoints, func(a, b EndpointSnapshot) int { return a.Key.compare(b.Key) })
+	slices.SortFunc(s.Pools, func(a, b PoolSnapshot) int { return strings.Compare(a.Name, b.Name) })
+	return s
 }

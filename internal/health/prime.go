@@ -1,0 +1,100 @@
+package health
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	// primeWave is how many endpoints of one pool are probed together before
+	// traffic starts. A larger pool is opened by its first wave; a burst of all
+	// its endpoints would knock over what they share.
+	primeWave = 16
+	// primeGrace is how long a pool that can already be used waits for the
+	// first verdicts of its other endpoints. Without it, one endpoint that
+	// swallows packets would hold up every start for the whole time-out.
+	primeGrace = time.Second
+)
+
+// Prime makes the first verdicts of pools that would otherwise start out
+// empty: in each pool that cannot be used, the endpoints without a verdict are
+// checked at once. It returns when all of these have theirs, or, where the
+// pool can be used, after a second at the latest; never later than the
+// monitor's time-out allows a check with all its retries. Checks that are then
+// still running go on, and each is the first of its target's schedule.
+//
+// Call it with the targets of a plan that has been compiled and is not in
+// force yet, then Apply, with these targets or with those that stay in force.
+func (c *Checker) Prime(ctx context.Context, targets []Target) {
+	pools := make(map[string][]Target)
+	for _, t := range targets {
+		if t.Endpoint.Verdict() == Unknown {
+			pools[t.Key.Pool] = append(pools[t.Key.Pool], t)
+		}
+	}
+	var wg sync.WaitGroup
+	for name, members := range pools {
+		if !c.table.usable(name) {
+			wg.Go(func() { c.primePool(ctx, name, members) })
+		}
+	}
+	wg.Wait()
+}
+
+// primePool checks endpoints of one pool in waves, until the pool can be used
+// or all have been checked.
+func (c *Checker) primePool(ctx context.Context, name string, members []Target) {
+	m := members[0].Monitor // that of the pool
+	ctx, cancel := context.WithTimeout(ctx, m.Timeout*time.Duration(m.Retries+1)+100*time.Millisecond)
+	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)() // Close ends the wait
+	var silent []*run
+	for {
+		wave := silent // once there is no further one
+		if len(members) > 0 {
+			wave = c.startNow(members[:min(primeWave, len(members))])
+			members = members[len(wave):]
+		} else {
+			silent = nil
+		}
+		silent = append(silent, await(ctx, wave, primeGrace)...)
+		switch {
+		case ctx.Err() != nil || c.table.usable(name):
+			return
+		case len(members)+len(silent) == 0:
+			return
+		}
+	}
+}
+
+// await waits until all runs have had their first check, for d at most, and
+// returns those that have not.
+func await(ctx context.Context, runs []*run, d time.Duration) []*run {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	for len(runs) > 0 {
+		select {
+		case <-runs[0].checked:
+			runs = runs[1:]
+		case <-ctx.Done():
+			return runs
+		}
+	}
+	return nil
+}
+
+// startNow checks targets at once, before a plan that has them is in force.
+func (c *Checker) startNow(targets []Target) []*run {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	wave := make([]*run, len(targets))
+	for i, t := range targets {
+		if r := c.runs[t.Key]; r != nil {
+			c.stop(r)
+		}
+		wave[i] = c.add(t)
+		c.schedule(wave[i], time.Now()) // does nothing once the checker is closed
+	}
+	return wave
+}
