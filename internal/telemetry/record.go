@@ -92,7 +92,7 @@ func appendRecord(b []byte, r *AccessRecord) []byte {
 	}
 	if r.TLSVersion != 0 {
 		e.text("tls_version", tls.VersionName(r.TLSVersion))
-		e.text("tls_cipher", tls.CipherSuiteName(r.TLSCipher))
+		e.text("tls_cipher", cipherNames[r.TLSCipher])
 		e.text("server_name", r.ServerName)
 	}
 	if r.Upgraded {
@@ -103,6 +103,16 @@ func appendRecord(b []byte, r *AccessRecord) []byte {
 	}
 	return append(e.b, "}\n"...)
 }
+
+// cipherNames are the suites that a handshake can end with. The library's own
+// function allocates its whole list for each call.
+var cipherNames = func() map[uint16]string {
+	names := make(map[uint16]string)
+	for _, s := range tls.CipherSuites() {
+		names[s.ID] = s.Name
+	}
+	return names
+}()
 
 // line builds one JSON object. Keys are constants that need no escaping.
 type line struct {
