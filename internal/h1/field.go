@@ -182,7 +182,10 @@ func parseField(b []byte, start, end int, f *Field) *Error {
 		e--
 	}
 	k := kindOf(b[start:i])
-	*f = Field{uint32(start), uint32(i), uint32(v), uint32(e), uint32(end + 2), k, hop[k]}
+	f.start, f.nameEnd = uint32(start), uint32(i)
+	f.valueStart, f.valueEnd = uint32(v), uint32(e)
+	f.end = uint32(end + 2)
+	f.Kind, f.Hop = k, hop[k]
 	return nil
 }
 

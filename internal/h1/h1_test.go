@@ -25,18 +25,21 @@ func feed(raw string, cuts []int, parse func([]byte) (int, error)) (n int, err e
 	return 0, nil
 }
 
-// ways returns lists of cuts: none, each single position, and all of them.
+// ways returns lists of cuts: none, each single position (each 97th of a long
+// message), and all of them.
 func ways(raw string) [][]int {
 	w := [][]int{nil}
 	var all []int
 	for i := range len(raw) {
-		w = append(w, []int{i})
+		if len(raw) < 1000 || i%97 == 0 {
+			w = append(w, []int{i})
+		}
 		all = append(all, i)
 	}
 	return append(w, all)
 }
 
-// status returns the status and reason of a refusal.
+// reason returns the status and reason of a refusal.
 func reason(err error) string {
 	var e *h1.Error
 	if !errors.As(err, &e) {

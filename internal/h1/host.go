@@ -103,7 +103,7 @@ func validIPv6(b []byte) bool {
 
 func validIPv4(b []byte) bool {
 	parts, digits, n := 1, 0, 0
-	for i, c := range b {
+	for _, c := range b {
 		switch {
 		case c == '.':
 			if digits == 0 {
@@ -113,7 +113,6 @@ func validIPv4(b []byte) bool {
 		case class[c]&isDigit == 0, digits > 0 && n == 0: // no leading zeros
 			return false
 		default:
-			_ = i
 			digits++
 			if n = n*10 + int(c-'0'); n > 255 {
 				return false

@@ -150,10 +150,10 @@ func (r *Request) requestLine(b []byte, end int) *Error {
 		m++
 	}
 	switch {
-	case m == len(line) || line[m] != ' ' && line[m] != '\t' || m == 0:
-		return ErrMethod
-	case line[m] == '\t':
+	case m == len(line), m > 0 && line[m] == '\t':
 		return ErrRequestLine
+	case m == 0, line[m] != ' ':
+		return ErrMethod
 	case m > maxMethod:
 		return ErrMethodLong
 	}
