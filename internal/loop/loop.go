@@ -1,0 +1,133 @@
+// Package loop gives protocol code its connections.
+//
+// Protocol code is written straight: it reads, writes and waits as if it were
+// alone. It never sees a net.Conn, a bufio.Reader or a channel, only [Conn] and
+// [Driver], so that the driver can be changed beneath it. The driver here,
+// [Goroutines], runs every connection on a goroutine of its own and waits in
+// Go's network poller.
+//
+// # Borrowed bytes
+//
+// Read lends bytes instead of filling a buffer of the caller's: a connection
+// that waits owns no buffer, and buffers that are in use stay warm in the
+// processor's cache. What Read returned is valid until the code that holds it
+// waits again, on any connection: for the next Read, for a Write that does not
+// fit into the socket, for a connection to an endpoint. Whatever is needed
+// longer must be copied first. (This driver keeps the bytes until the next Read
+// or Release of the same connection; code that relies on that breaks on others.)
+//
+// # Concurrency
+//
+// One task reads a connection and one, which may be another, writes it.
+// Interrupt, Close and Abort may be called by anyone at any time.
+package loop
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"time"
+)
+
+// Conn is one connection.
+type Conn interface {
+	// Read waits until bytes have come and returns prefix followed by them;
+	// the prefix may be part of what the last Read lent. At the end of the
+	// stream it returns io.EOF, at the deadline ErrTimeout, after Interrupt
+	// its cause. Together with an error it returns no bytes, and a prefix
+	// that was lent is then lost.
+	Read(prefix []byte) ([]byte, error)
+
+	// Ask makes sure that nothing has come meanwhile, writes b, and waits for
+	// the first bytes that come back. ErrStale says that the other end had
+	// closed the connection, or had sent something unasked, before a byte of
+	// b was written.
+	Ask(b []byte) ([]byte, error)
+
+	// Release gives back what the last Read lent.
+	Release()
+
+	// Write writes all of b. A write that makes no progress for the write
+	// time-out ends with ErrTimeout.
+	Write(b []byte) error
+
+	// Writev writes all of a, then all of b, in one go where it can.
+	Writev(a, b []byte) error
+
+	// SetReadDeadline bounds all waiting in Read and Ask from now on; 0 is no
+	// bound. It costs nothing when deadlines only move forwards.
+	SetReadDeadline(t Time)
+
+	// SetWriteTimeout bounds how long a write may make no progress; 0 is no
+	// bound.
+	SetWriteTimeout(d time.Duration)
+
+	// CloseWrite ends the stream in the direction to the other end.
+	CloseWrite() error
+
+	// Close ends the connection in order: what was written is still sent.
+	Close() error
+
+	// Abort ends the connection with a reset, so that the other end knows
+	// that the stream was cut.
+	Abort()
+
+	// Interrupt ends waiting with the given cause, now and until Resume.
+	Interrupt(cause error)
+
+	// Resume lets a connection that was interrupted wait again. No task may
+	// be waiting on it.
+	Resume()
+
+	// Alive reports whether the other end has not closed the connection as
+	// far as is known without waiting.
+	Alive() bool
+
+	// Remote and Local return the addresses of the two ends.
+	Remote() netip.AddrPort
+	Local() netip.AddrPort
+}
+
+// Task is something that runs beside its starter.
+type Task interface {
+	// Wait waits for its end.
+	Wait()
+}
+
+// Driver runs protocol code and makes connections for it.
+type Driver interface {
+	// Spawn runs f beside the caller.
+	Spawn(f func()) Task
+	// Dial connects to an address until the deadline. Its errors are those of
+	// the operating system and ErrTimeout.
+	Dial(to netip.AddrPort, deadline Time) (Conn, error)
+}
+
+// ErrTimeout is returned when a deadline or time-out has passed.
+var ErrTimeout error = os.ErrDeadlineExceeded
+
+// ErrExcess is returned by Move when the source sent more than was asked for;
+// what was asked for has been written.
+var ErrExcess = errors.New("more bytes came than were announced")
+
+// ErrStale is returned by Ask when the connection was over before anything was
+// asked.
+var ErrStale = errors.New("connection was closed by the other end while unused")
+
+// Time is a moment on the process's monotonic clock, in nanoseconds since it
+// started. The zero Time is none.
+type Time int64
+
+var start = time.Now()
+
+// Now returns the current moment.
+func Now() Time { return Time(time.Since(start)) + 1 }
+
+// Add returns the moment d later.
+func (t Time) Add(d time.Duration) Time { return t + Time(d) }
+
+// Sub returns how much later t is than u.
+func (t Time) Sub(u Time) time.Duration { return time.Duration(t - u) }
+
+// Wall returns the moment in calendar time.
+func (t Time) Wall() time.Time { return start.Add(time.Duration(t - 1)) }

@@ -1,0 +1,239 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"fairlead/internal/certs"
+	"fairlead/internal/health"
+	"fairlead/internal/load"
+	"fairlead/internal/model"
+	"fairlead/internal/pick"
+	"fairlead/internal/resolve"
+)
+
+// Tables are where what is observed lives. They outlive plans.
+type Tables struct {
+	Health   *health.Table
+	Load     *load.Table
+	Resolver *resolve.Resolver
+}
+
+// Sizes of hash rings: below the least, shares are too uneven; above the most,
+// a ring costs more memory than it is worth.
+const (
+	minRing = 1024
+	maxRing = 1 << 20
+)
+
+// Compile makes a plan of c, which must be valid (model.Config.Validate) and
+// is not to be changed afterwards. Nothing that is in use changes by it, so a
+// plan that is compiled and not used does no harm. An error names a file that
+// cannot be read.
+func Compile(c *model.Config, revision uint64, t Tables) (*Plan, error) {
+	k := compiler{
+		tables:   t,
+		plan:     &Plan{Revision: revision, Config: c, Node: nodePlace(&c.Node)},
+		pools:    make(map[string]*Pool, len(c.Pools)),
+		monitors: make(map[string]*model.Monitor, len(c.Monitors)),
+	}
+	for i := range c.Monitors {
+		k.monitors[c.Monitors[i].Name] = &c.Monitors[i]
+	}
+	for i := range c.Pools {
+		if err := k.pool(&c.Pools[i]); err != nil {
+			return nil, fmt.Errorf("pool %q: %w", c.Pools[i].Name, err)
+		}
+	}
+	for i := range c.LoadBalancers {
+		k.loadBalancer(&c.LoadBalancers[i])
+	}
+	for i := range c.Listeners {
+		bind, err := bindAddress(c.Listeners[i].Address)
+		if err != nil {
+			return nil, fmt.Errorf("listener %q: %w", c.Listeners[i].Name, err)
+		}
+		k.plan.Listeners = append(k.plan.Listeners, Listener{Listener: &c.Listeners[i], Bind: bind})
+	}
+	return k.plan, nil
+}
+
+// compiler holds what the parts of one compilation share.
+type compiler struct {
+	tables   Tables
+	plan     *Plan
+	pools    map[string]*Pool
+	monitors map[string]*model.Monitor
+}
+
+func (k *compiler) pool(m *model.Pool) error {
+	p := &Pool{
+		Index: len(k.plan.Pools), Name: m.Name, Enabled: m.Enabled,
+		Policy: m.EndpointSteering.Policy, Position: position(m.Latitude, m.Longitude), WarmUp: m.ProfileWarmUp,
+		Load: k.tables.Load.Counter(load.Key{Pool: m.Name}),
+		TLS:  m.Protocol == model.PoolHTTPS, TLSFiles: m.TLS,
+		ConnectTimeout: m.ConnectTimeout, AnswerTimeout: m.AnswerTimeout,
+		IdleTimeout: m.IdleTimeout, MaxIdle: m.MaxIdleConnections,
+	}
+	roots, certificate, err := certs.LoadClient(m.TLS)
+	if err != nil {
+		return err
+	}
+	monitor := k.monitors[m.Monitor]
+	members := make([]health.Member, len(m.Endpoints))
+	weights := make([]float64, len(m.Endpoints))
+	keys := make([]string, len(m.Endpoints))
+	for i := range m.Endpoints {
+		e, err := k.endpoint(p, &m.Endpoints[i], m.DefaultPort(), monitor != nil)
+		if err != nil {
+			return fmt.Errorf("endpoint %q: %w", m.Endpoints[i].Name, err)
+		}
+		p.Endpoints = append(p.Endpoints, e)
+		members[i] = health.Member{Endpoint: e.Health, Enabled: e.Enabled}
+		keys[i] = e.Key
+		if e.Enabled {
+			weights[i] = e.Weight
+		}
+		if monitor != nil && m.Enabled && e.Enabled {
+			host, _, _ := model.SplitAddress(m.Endpoints[i].Address) // valid: endpoint took it apart
+			k.plan.Targets = append(k.plan.Targets, health.Target{
+				Key: e.Health.Key, Endpoint: e.Health, Monitor: monitor,
+				Host: host, Port: int(e.port), Name: e.name, HostHeader: e.Host,
+				SourceAddresses: k.plan.Config.Node.SourceAddresses,
+				TLS:             p.TLS, ServerName: m.TLS.ServerName, RootCAs: roots, Certificate: certificate,
+			})
+		}
+	}
+	switch p.Policy {
+	case model.EndpointRoundRobin:
+		p.Rotation = pick.NewRotation(weights)
+	case model.EndpointRingHash:
+		p.Ring = pick.NewRing(keys, weights, minRing, maxRing)
+	case model.EndpointMaglev:
+		p.Maglev = pick.NewMaglev(keys, weights, 0)
+	}
+	// The other policies draw by weight too where there is nothing to hash.
+	p.Table = pick.NewAlias(weights)
+	p.Health = k.tables.Health.Pool(m.Name, members, m.MinimumEndpoints)
+	k.plan.Pools = append(k.plan.Pools, p)
+	k.pools[m.Name] = p
+	return nil
+}
+
+func (k *compiler) endpoint(p *Pool, m *model.Endpoint, defaultPort int, monitored bool) (*Endpoint, error) {
+	host, port, err := model.SplitAddress(m.Address)
+	if err != nil {
+		return nil, err
+	}
+	if port == 0 {
+		port = defaultPort
+	}
+	key := net.JoinHostPort(strings.ToLower(host), strconv.Itoa(port))
+	e := &Endpoint{
+		Index: len(k.plan.Endpoints), Slot: len(p.Endpoints), Name: m.Name, Pool: p,
+		Key: key, Hash: pick.HashKey(key), Weight: m.Weight, Enabled: m.Enabled,
+		Host: m.HostHeader(), ServerName: serverName(p, m, host), port: uint16(port),
+		Health: k.tables.Health.Endpoint(health.Key{Pool: p.Name, Endpoint: m.Name, Address: key}, monitored),
+		Load:   k.tables.Load.Counter(load.Key{Pool: p.Name, Endpoint: m.Name, Address: key}),
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		e.addr = netip.AddrPortFrom(a.Unmap(), e.port)
+	} else {
+		e.name = k.tables.Resolver.Name(host)
+	}
+	k.plan.Endpoints = append(k.plan.Endpoints, e)
+	return e, nil
+}
+
+// serverName is the name that an endpoint's certificate must be valid for.
+func serverName(p *Pool, m *model.Endpoint, host string) string {
+	name := p.TLSFiles.ServerName
+	if name == "" {
+		name = m.HostHeader()
+		if h, _, err := net.SplitHostPort(name); err == nil {
+			name = h
+		}
+	}
+	if name == "" {
+		name = host
+	}
+	return name
+}
+
+func (k *compiler) loadBalancer(m *model.LoadBalancer) {
+	if !m.Enabled {
+		return
+	}
+	b := &LoadBalancer{
+		Index: len(k.plan.LoadBalancers), Name: model.CanonicalHost(m.Name), Proxied: m.Proxied, Policy: m.Policy(),
+		Default: k.poolList(m.DefaultPools), Fallback: k.pools[m.FallbackPool], RetryBudget: m.RetryBudget,
+		Regions: mapPools(k, m.RegionPools), Countries: mapPools(k, m.CountryPools), PoPs: mapPools(k, m.PopPools),
+	}
+	for _, p := range b.Default {
+		b.Weights = append(b.Weights, m.RandomSteering.Weight(p.Name))
+	}
+	b.Table = pick.NewAlias(b.Weights)
+	k.plan.LoadBalancers = append(k.plan.LoadBalancers, b)
+	if b.Proxied {
+		k.plan.hosts.add(b)
+	}
+}
+
+func (k *compiler) poolList(names []string) []*Pool {
+	list := make([]*Pool, len(names))
+	for i, n := range names {
+		list[i] = k.pools[n]
+	}
+	return list
+}
+
+func mapPools[K comparable](k *compiler, names map[K][]string) map[K][]*Pool {
+	m := make(map[K][]*Pool, len(names))
+	for key, list := range names {
+		m[key] = k.poolList(list)
+	}
+	return m
+}
+
+// bindAddress reads host:port, where the host may be empty or a name of this
+// machine.
+func bindAddress(s string) (netip.AddrPort, error) {
+	host, portText, err := net.SplitHostPort(s)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	port, err := strconv.ParseUint(portText, 10, 16)
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("port %q: want 0 to 65535", portText)
+	}
+	if host == "" {
+		return netip.AddrPortFrom(netip.Addr{}, uint16(port)), nil
+	}
+	a, err := netip.ParseAddr(host)
+	if err != nil {
+		ip, err := net.ResolveIPAddr("ip", host)
+		if err != nil {
+			return netip.AddrPort{}, fmt.Errorf("address %q: %w", s, err)
+		}
+		a, _ = netip.AddrFromSlice(ip.IP)
+		a = a.Unmap().WithZone(ip.Zone)
+	}
+	return netip.AddrPortFrom(a, uint16(port)), nil
+}
+
+func nodePlace(n *model.Node) Place {
+	return Place{PoP: n.PoP, Country: n.Country, Region: n.Region, Position: position(n.Latitude, n.Longitude)}
+}
+
+// position turns degrees into a point on the unit sphere.
+func position(latitude, longitude *float64) Position {
+	if latitude == nil || longitude == nil {
+		return Position{}
+	}
+	lat, lon := *latitude*math.Pi/180, *longitude*math.Pi/180
+	return Position{X: math.Cos(lat) * math.Cos(lon), Y: math.Cos(lat) * math.Sin(lon), Z: math.Sin(lat)}
+}

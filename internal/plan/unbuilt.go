@@ -1,0 +1,92 @@
+package plan
+
+import (
+	"fmt"
+	"reflect"
+
+	"fairlead/internal/model"
+)
+
+// Unbuilt returns what c asks for and no plane can do. Such a file is valid,
+// and is refused by whoever would serve it, so that no setting is accepted
+// and ignored.
+func Unbuilt(c *model.Config) []model.Problem {
+	u := unbuilt{}
+	root := model.Place{}
+	u.when(c.State != nil, root.Key("state"), "declarations come from this file only; remove the section")
+	u.when(len(c.Geo.Databases) > 0, root.Key("geo").Key("databases"), "no geography is looked up; every client has the node's place")
+	u.when(len(c.Node.PublicAddresses) > 0, root.Key("node").Key("public_addresses"), "only DNS answers name them, and there is no DNS plane")
+	for i := range c.Listeners {
+		u.listener(root.Key("listeners").Item(i, c.Listeners[i].Name), &c.Listeners[i])
+	}
+	for i := range c.Monitors {
+		m := &c.Monitors[i]
+		at := root.Key("monitors").Item(i, m.Name).Key("type")
+		switch m.Type {
+		case model.MonitorHTTP, model.MonitorHTTPS, model.MonitorTCP, model.MonitorGRPC:
+		default:
+			u.add(at, fmt.Sprintf("there are no %s probes; use http, https, tcp or grpc", m.Type))
+		}
+	}
+	for i := range c.Pools {
+		u.pool(root.Key("pools").Item(i, c.Pools[i].Name), &c.Pools[i])
+	}
+	for i := range c.LoadBalancers {
+		u.loadBalancer(root.Key("load_balancers").Item(i, c.LoadBalancers[i].Name), &c.LoadBalancers[i])
+	}
+	for i := range c.Zones {
+		u.add(root.Key("zones").Item(i, c.Zones[i].Name), "there is no DNS plane")
+	}
+	return u.problems
+}
+
+type unbuilt struct{ problems []model.Problem }
+
+func (u *unbuilt) add(at model.Place, why string) {
+	u.problems = append(u.problems, model.Problem{Path: at.Path, Text: at.Text + ": not available in this version: " + why})
+}
+
+func (u *unbuilt) when(used bool, at model.Place, why string) {
+	if used {
+		u.add(at, why)
+	}
+}
+
+func (u *unbuilt) listener(at model.Place, l *model.Listener) {
+	switch {
+	case l.SpeaksDNS():
+		u.add(at.Key("protocol"), "there is no DNS plane; listeners speak http and https")
+	case l.Layer4():
+		u.add(at.Key("protocol"), "there is no layer 4 plane; listeners speak http and https")
+	}
+	u.when(l.HTTP3, at.Key("http3"), "listeners speak HTTP/1.1 and HTTP/2")
+}
+
+func (u *unbuilt) pool(at model.Place, p *model.Pool) {
+	switch p.Protocol {
+	case model.PoolH2, model.PoolH2C, model.PoolAuto:
+		u.add(at.Key("protocol"), "endpoints are spoken to by http and https (HTTP/1.1)")
+	}
+	u.when(len(p.CheckRegions) > 0, at.Key("check_regions"), "probes run from this node")
+	u.when(p.LoadShedding.DefaultPercent > 0, at.Key("load_shedding").Key("default_percent"), "no traffic is shed")
+	u.when(p.LoadShedding.SessionPercent > 0, at.Key("load_shedding").Key("session_percent"), "no traffic is shed")
+	const capacity = "no steering policy reads capacities"
+	u.when(p.BalancingMode != "", at.Key("balancing_mode"), capacity)
+	u.when(p.CapacityScaler != 1, at.Key("capacity_scaler"), capacity)
+	for i := range p.Endpoints {
+		e := &p.Endpoints[i]
+		u.when(e.VirtualNetwork != "", at.Key("endpoints").Item(i, e.Name).Key("virtual_network"), "there are no tunnels")
+	}
+}
+
+func (u *unbuilt) loadBalancer(at model.Place, b *model.LoadBalancer) {
+	u.when(!b.Proxied && b.Enabled, at.Key("proxied"), "only http and https listeners serve load balancers; set proxied: true")
+	u.when(b.SteeringPolicy == model.SteerCapacity, at.Key("steering_policy"), "no steering policy reads capacities")
+	u.when(b.SessionAffinity != model.AffinityNone, at.Key("session_affinity"), "there are no sessions")
+	var plain model.AffinityAttributes
+	plain.SetDefaults()
+	u.when(!reflect.DeepEqual(b.SessionAffinityAttributes, plain), at.Key("session_affinity_attributes"), "there are no sessions")
+	u.when(b.AdaptiveRouting.FailoverAcrossPools, at.Key("adaptive_routing").Key("failover_across_pools"), "a retry stays in its pool")
+	u.when(len(b.Rules) > 0, at.Key("rules"), "rules are not run")
+	u.when(b.ConnectionDrainingTimeout > 0, at.Key("connection_draining_timeout"), "there is no layer 4 plane")
+}
