@@ -116,6 +116,15 @@ func (w *watchedCredentials) ClientHandshake(ctx context.Context, authority stri
 	return c, info, err
 }
 
+// Info implements credentials.TransportCredentials. It leaves out the server
+// name, which the library would compare with the authority: what TLS verifies
+// and what the call asks for may differ.
+func (w *watchedCredentials) Info() credentials.ProtocolInfo {
+	i := w.TransportCredentials.Info()
+	i.ServerName = ""
+	return i
+}
+
 // Clone implements credentials.TransportCredentials.
 func (w *watchedCredentials) Clone() credentials.TransportCredentials {
 	return &watchedCredentials{w.TransportCredentials.Clone(), w.attempt}

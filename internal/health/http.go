@@ -126,7 +126,7 @@ func (p *httpProbe) request(ctx context.Context, method string, u *url.URL, foll
 			return Result{Code: resp.StatusCode}, to, nil
 		}
 	}
-	in.N = maxBody // and what br holds already
+	in.N = 8 * maxBody // a chunk of one byte takes six
 	r, err := p.judge(resp)
 	return r, nil, err
 }
