@@ -116,7 +116,11 @@ func Parse(name string, data []byte, dir string) (*Document, error) {
 	problems := c.Validate()
 	problems = append(problems, checkRecords(c, problems)...)
 	for _, p := range problems {
-		switch e := doc.errorAt(p.Path, p.Text); {
+		e := doc.errorAt(p.Path, p.Text)
+		if p.See != "" {
+			e.Text += fmt.Sprintf(" (line %d)", doc.At(p.See).Line)
+		}
+		switch {
 		case p.Warning:
 			doc.Warnings = append(doc.Warnings, e)
 		case !d.isBroken(p.Path):

@@ -28,8 +28,10 @@ type decoder struct {
 	root    ast.Node
 	anchors map[string]ast.Node
 	places  map[string]Position
-	broken  map[string]bool // paths whose values could not be read
 	errs    Errors
+
+	broken   map[string]bool // paths whose values could not be read
+	inBroken map[string]bool // paths of the mappings that they are in
 
 	inAlias  int // depth of aliases around the present value
 	expanded int // values met inside aliases
@@ -39,7 +41,8 @@ type decoder struct {
 func newDecoder(file string, root ast.Node) *decoder {
 	return &decoder{
 		file: file, root: root,
-		anchors: map[string]ast.Node{}, places: map[string]Position{}, broken: map[string]bool{},
+		anchors: map[string]ast.Node{}, places: map[string]Position{},
+		broken: map[string]bool{}, inBroken: map[string]bool{},
 	}
 }
 
@@ -49,9 +52,13 @@ func (d *decoder) document(c *model.Config) {
 	d.value(d.root, reflect.ValueOf(c).Elem(), model.Place{}, 0)
 }
 
-// isBroken reports whether the value at path, or something around it, could
-// not be read: what Validate says of it then is about our guess.
+// isBroken reports whether the value at path, something around it, or a key
+// directly in it could not be read: what Validate says of it then is about
+// our guess.
 func (d *decoder) isBroken(path string) bool {
+	if d.inBroken[path] {
+		return true
+	}
 	for len(d.broken) > 0 {
 		if d.broken[path] {
 			return true
@@ -85,6 +92,9 @@ func (d *decoder) report(n ast.Node, at model.Place, format string, args ...any)
 // fail notes an error after which the value at the place means nothing.
 func (d *decoder) fail(n ast.Node, at model.Place, format string, args ...any) {
 	d.broken[at.Path] = true
+	if cut := strings.LastIndexByte(at.Path, '.'); cut >= 0 {
+		d.inBroken[at.Path[:cut]] = true
+	}
 	d.report(n, at, format, args...)
 }
 

@@ -1,6 +1,15 @@
 package config
 
 import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"fairlead/internal/model"
@@ -10,12 +19,16 @@ import (
 type fileKind int
 
 const (
-	anyFile fileKind = iota
+	dataDirectory fileKind = iota
+	logFile
 	certificateFile
 	keyFile
 	authorityFile
 	mmdbFile
 )
+
+// maxPEM bounds what is read of a file with certificates or keys.
+const maxPEM = 4 << 20
 
 // namedFile is a key of the configuration whose value is a file name.
 type namedFile struct {
@@ -26,12 +39,13 @@ type namedFile struct {
 
 // resolve makes a relative name start at dir.
 func (f namedFile) resolve(dir string) {
-	if *f.name != "" && !filepath.IsAbs(*f.name) {
+	if !filepath.IsAbs(*f.name) {
 		*f.name = filepath.Join(dir, *f.name)
 	}
 }
 
-// files lists every key that names a file or directory.
+// files lists every key that names a file or directory. A key's file follows
+// its certificate's.
 func files(c *model.Config) []namedFile {
 	var list []namedFile
 	add := func(at model.Place, kind fileKind, name *string) {
@@ -40,9 +54,9 @@ func files(c *model.Config) []namedFile {
 		}
 	}
 	var root model.Place
-	add(root.Key("data_dir"), anyFile, &c.DataDir)
+	add(root.Key("data_dir"), dataDirectory, &c.DataDir)
 	if c.AccessLog.Output != "stdout" {
-		add(root.Key("access_log").Key("output"), anyFile, &c.AccessLog.Output)
+		add(root.Key("access_log").Key("output"), logFile, &c.AccessLog.Output)
 	}
 	if s := c.State; s != nil {
 		at := root.Key("state")
@@ -62,10 +76,175 @@ func files(c *model.Config) []namedFile {
 		}
 	}
 	for i := range c.Pools {
-		at, tls := root.Key("pools").Item(i, c.Pools[i].Name).Key("tls"), &c.Pools[i].TLS
-		add(at.Key("ca"), authorityFile, &tls.CA)
-		add(at.Key("certificate"), certificateFile, &tls.Certificate)
-		add(at.Key("key"), keyFile, &tls.Key)
+		at, pool := root.Key("pools").Item(i, c.Pools[i].Name).Key("tls"), &c.Pools[i].TLS
+		add(at.Key("ca"), authorityFile, &pool.CA)
+		add(at.Key("certificate"), certificateFile, &pool.Certificate)
+		add(at.Key("key"), keyFile, &pool.Key)
 	}
 	return list
+}
+
+// CheckFiles looks into the files that a document names: that they are there
+// and can be read, that certificates, keys and authorities parse, that each
+// key fits its certificate, and that databases are of the MMDB format.
+func CheckFiles(doc *Document) Errors {
+	var errs Errors
+	var certificate []byte // of the pair whose key comes next; nil if unusable
+	for _, f := range files(doc.Config) {
+		data, err := f.check()
+		switch {
+		case err != nil:
+			data = nil
+		case f.kind == keyFile && certificate != nil:
+			if _, err = tls.X509KeyPair(certificate, data); err != nil {
+				err = errors.New("does not fit the certificate beside it")
+			}
+		}
+		if f.kind == certificateFile {
+			certificate = data
+		}
+		if err != nil {
+			errs = append(errs, doc.errorAt(f.place.Path, fmt.Sprintf("%s %s: %v", f.place.Text, model.Show(*f.name), err)))
+		}
+	}
+	return errs.sort()
+}
+
+// check looks into one file and returns the content of those that are read
+// whole.
+func (f namedFile) check() ([]byte, error) {
+	name := *f.name
+	switch f.kind {
+	case dataDirectory: // made when it is not there
+		info, err := os.Stat(name)
+		if err == nil && !info.IsDir() {
+			return nil, errors.New("is a file: want a directory")
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		return nil, cause(err)
+	case logFile:
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			return nil, errors.New("is a directory: want a file")
+		}
+		if info, err := os.Stat(filepath.Dir(name)); err != nil {
+			return nil, fmt.Errorf("its directory: %w", cause(err))
+		} else if !info.IsDir() {
+			return nil, errors.New("is not in a directory")
+		}
+		return nil, nil
+	case mmdbFile:
+		return nil, checkMMDB(name)
+	}
+	data, err := readPEM(name)
+	if err != nil {
+		return nil, err
+	}
+	switch f.kind {
+	case certificateFile:
+		return data, checkCertificates(data)
+	case authorityFile:
+		return nil, checkCertificates(data)
+	default:
+		return data, checkKey(data)
+	}
+}
+
+// cause is an error of the file system without the file's name, which the
+// message has already.
+func cause(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}
+
+// open opens a file that must be a regular one: reading a pipe could take
+// for ever.
+func open(name string) (*os.File, fs.FileInfo, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, nil, cause(err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, errors.New("want a regular file")
+	}
+	f, err := os.Open(name)
+	return f, info, cause(err)
+}
+
+func readPEM(name string) ([]byte, error) {
+	f, info, err := open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info.Size() > maxPEM {
+		return nil, fmt.Errorf("%d bytes long: want a PEM file of at most %d", info.Size(), maxPEM)
+	}
+	return io.ReadAll(io.LimitReader(f, maxPEM))
+}
+
+func checkCertificates(data []byte) error {
+	n := 0
+	for {
+		var block *pem.Block
+		if block, data = pem.Decode(data); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		n++
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return fmt.Errorf("certificate %d: %v", n, err)
+		}
+	}
+	if n == 0 {
+		return errors.New("holds no certificate: want PEM")
+	}
+	return nil
+}
+
+// checkKey looks for a private key. Whether it can be used shows when it is
+// tried with its certificate.
+func checkKey(data []byte) error {
+	for {
+		var block *pem.Block
+		if block, data = pem.Decode(data); block == nil {
+			return errors.New("holds no private key: want PEM")
+		}
+		switch block.Type {
+		case "ENCRYPTED PRIVATE KEY":
+			return errors.New("is encrypted: want a key without a passphrase")
+		case "PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY":
+			if block.Headers["DEK-Info"] != "" {
+				return errors.New("is encrypted: want a key without a passphrase")
+			}
+			return nil
+		}
+	}
+}
+
+// mmdbMarker comes before the metadata at the end of an MMDB file.
+var mmdbMarker = []byte("\xab\xcd\xefMaxMind.com")
+
+// checkMMDB looks for the metadata, which the format has in the last 128 KiB.
+func checkMMDB(name string) error {
+	const tail = 128 << 10
+	f, info, err := open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.NewSectionReader(f, max(info.Size()-tail, 0), tail))
+	if err != nil {
+		return cause(err)
+	}
+	if !bytes.Contains(data, mmdbMarker) {
+		return errors.New("want a database in MMDB format")
+	}
+	return nil
 }

@@ -52,8 +52,8 @@ type LoadBalancer struct {
 	// true: http and https listeners serve this name. false: only DNS
 	// answers for it. Default false.
 	Proxied bool `yaml:"proxied"`
-	// Seconds that DNS answers may be kept, with proxied: false; 1s to 24h.
-	// Default 30s.
+	// How long DNS answers may be kept, with proxied: false; 1s to 24h in
+	// whole seconds. Default 30s.
 	TTL time.Duration `yaml:"ttl"`
 	// Names of the pools in failover order, at least one.
 	DefaultPools []string `yaml:"default_pools"`
@@ -117,7 +117,7 @@ func (l *LoadBalancer) Policy() SteeringPolicy {
 type RandomSteering struct {
 	// Weight of pools that pool_weights does not name, 0 to 1. Default 1.
 	DefaultWeight float64 `yaml:"default_weight"`
-	// Weight of each pool by name, 0 to 1.
+	// Weight of each pool by name, 0 to 1. Only pools of the load balancer.
 	PoolWeights map[string]float64 `yaml:"pool_weights"`
 }
 
@@ -264,3 +264,6 @@ type FixedResponse struct {
 	// Location header, for redirects.
 	Location string `yaml:"location"`
 }
+
+// SetDefaults fills in what holds when a key is left out.
+func (f *FixedResponse) SetDefaults() { f.ContentType = "text/plain" }

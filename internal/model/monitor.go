@@ -38,7 +38,7 @@ type Monitor struct {
 	// Request headers; http, https and grpc only. Host is the name asked
 	// for unless the endpoint has its own; User-Agent cannot be set.
 	Header map[string][]string `yaml:"header"`
-	// Port that is probed, 1 to 65535. Default 0: the endpoint's own.
+	// Port that is probed, 0 to 65535. Default 0: the endpoint's own.
 	Port int `yaml:"port"`
 	// Codes that pass: 200, a class 2xx, a range 200-204, or a list of these
 	// with commas; http and https only. Default 2xx.
@@ -59,10 +59,10 @@ type Monitor struct {
 	// counts as failed; 0 to 5. Default 2.
 	Retries int `yaml:"retries"`
 	// Checks in a row that must pass before an unhealthy endpoint is healthy;
-	// 0 and 1 both mean at once; up to 100. Default 0.
+	// 0 to 100, where 0 and 1 both mean at once. Default 0.
 	ConsecutiveUp int `yaml:"consecutive_up"`
 	// Checks in a row that must fail before a healthy endpoint is unhealthy;
-	// 0 and 1 both mean at once; up to 100. Default 0.
+	// 0 to 100, where 0 and 1 both mean at once. Default 0.
 	ConsecutiveDown int `yaml:"consecutive_down"`
 }
 

@@ -13,6 +13,8 @@ type Problem struct {
 	Path string
 	// Text says what is wrong and what was expected.
 	Text string
+	// See is the path of another place that Text speaks of, or "".
+	See string
 	// Warning is true when the file can be used all the same.
 	Warning bool
 }
@@ -38,6 +40,12 @@ func (p Place) Key(key string) Place {
 	default:
 		return Place{Path: p.Path + "." + key, Text: p.Text + "." + key}
 	}
+}
+
+// entry returns the place of a key in the mapping at p when it is the key
+// itself, rather than its value, that is spoken of.
+func (p Place) entry(key string) Place {
+	return Place{Path: p.Path + "." + key, Text: p.Text}
 }
 
 // Item returns the place of an item in the list at p. An item that has a name

@@ -69,6 +69,13 @@ func (v *validator) wrong(at Place, value any, format string, args ...any) {
 	v.problems = append(v.problems, Problem{Path: at.Path, Text: join(at, " ", format, args)})
 }
 
+// clash is wrong for a value that does not go with that of another place:
+// "place value: text other place".
+func (v *validator) clash(at Place, value any, text string, other Place) {
+	v.wrong(at, value, "%s %s", text, other.Path)
+	v.problems[len(v.problems)-1].See = other.Path
+}
+
 // warn notes a doubt: "place: text".
 func (v *validator) warn(at Place, format string, args ...any) {
 	v.problems = append(v.problems, Problem{Path: at.Path, Text: join(at, ": ", format, args), Warning: true})
@@ -200,7 +207,7 @@ type uniques map[string]Place
 // value at the place is a duplicate.
 func (u uniques) add(v *validator, at Place, key string, value any) bool {
 	if first, ok := u[key]; ok {
-		v.wrong(at, value, "duplicate of %s", first.Path)
+		v.clash(at, value, "duplicate of", first)
 		return false
 	}
 	u[key] = at
@@ -291,7 +298,7 @@ func (v *validator) node() {
 			family = "IPv4"
 		}
 		if first, ok := families[family]; ok {
-			v.wrong(at, a, "second %s address beside %s: want at most one", family, first.Path)
+			v.clash(at, a, "want at most one "+family+" address, which is", first)
 			continue
 		}
 		families[family] = at

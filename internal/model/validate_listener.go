@@ -82,7 +82,7 @@ func (v *validator) listeners() {
 			o.tcp, o.udp = l.transports()
 			for _, other := range open {
 				if o.overlaps(other) {
-					v.wrong(o.at, l.Address, "overlaps %s", other.at.Path)
+					v.clash(o.at, l.Address, "overlaps", other.at)
 					break
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"mime"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -100,19 +101,19 @@ func (v *validator) pickPools(at Place, defaults []string, fallback string,
 		v.pool(at.Key("fallback_pool"), fallback)
 	}
 	for code, list := range regions {
-		at := at.Key("region_pools").Key(string(code))
-		v.region(at, code, false)
-		v.geoList(at, list)
+		at := at.Key("region_pools")
+		v.region(at.entry(string(code)), code, false)
+		v.geoList(at.Key(string(code)), list)
 	}
 	for code, list := range countries {
-		at := at.Key("country_pools").Key(string(code))
-		v.country(at, code)
-		v.geoList(at, list)
+		at := at.Key("country_pools")
+		v.country(at.entry(string(code)), code)
+		v.geoList(at.Key(string(code)), list)
 	}
 	for code, list := range pops {
-		at := at.Key("pop_pools").Key(code)
-		v.name(at, code, "")
-		v.geoList(at, list)
+		at := at.Key("pop_pools")
+		v.name(at.entry(code), code, "")
+		v.geoList(at.Key(code), list)
 	}
 }
 
@@ -190,39 +191,56 @@ func (v *validator) randomSteering(at Place, r *RandomSteering, candidates map[s
 	}
 }
 
-// steering checks that a load balancer's pools have what its policy reads.
-// Rules are checked by the load balancer that they make.
+// steering checks that a load balancer's pools have what its policy reads,
+// and warns of what no policy reads.
 func (v *validator) steering(at Place, lb *LoadBalancer) {
+	policies := []SteeringPolicy{lb.Policy()}
+	for i := range lb.Rules {
+		if o := lb.Rules[i].Overrides; o != nil {
+			policies = append(policies, o.apply(lb).Policy())
+		}
+	}
+	v.unread(at, policies, lb.RegionPools, lb.CountryPools, lb.PopPools, &lb.RandomSteering)
+	v.choice(at, lb)
+	if n := v.c.Node; lb.Policy() == SteerProximity && n.Latitude == nil && len(v.c.Geo.Databases) == 0 {
+		v.warn(at.Key("steering_policy"), "proximity without geo.databases and node.latitude does not know where clients are")
+	}
+}
+
+// unread warns of settings that none of the policies reads.
+func (v *validator) unread(at Place, policies []SteeringPolicy,
+	regions map[Region][]string, countries map[Country][]string, pops map[string][]string, r *RandomSteering) {
+	geo := slices.Contains(policies, SteerGeo)
+	for _, m := range []struct {
+		key   string
+		given bool
+	}{{"region_pools", len(regions) > 0}, {"country_pools", len(countries) > 0}, {"pop_pools", len(pops) > 0}} {
+		if m.given && !geo {
+			v.warn(at.Key(m.key), "kept, but steering_policy %s does not use it: only geo does", policies[0])
+		}
+	}
+	if r != nil && (len(r.PoolWeights) > 0 || r.DefaultWeight != 1) && !slices.ContainsFunc(policies, weighs) {
+		v.warn(at.Key("random_steering"), "kept, but steering_policy %s does not use it", policies[0])
+	}
+}
+
+// weighs reports whether a policy reads the weights of pools.
+func weighs(p SteeringPolicy) bool {
+	return p == SteerRandom || p == SteerLeastOutstandingRequests || p == SteerLeastConnections
+}
+
+// choice checks the pools that lb's policy chooses from.
+func (v *validator) choice(at Place, lb *LoadBalancer) {
 	policy := lb.Policy()
-	maps := at
-	switch {
-	case len(lb.RegionPools) > 0:
-		maps = at.Key("region_pools")
-	case len(lb.CountryPools) > 0:
-		maps = at.Key("country_pools")
-	case len(lb.PopPools) > 0:
-		maps = at.Key("pop_pools")
-	}
-	if maps != at && policy != SteerGeo {
-		v.warn(maps, "kept, but steering_policy %s does not use it: only geo does", policy)
-	}
-	weighs := policy == SteerRandom || policy == SteerLeastOutstandingRequests || policy == SteerLeastConnections
-	r := lb.RandomSteering
-	if !weighs && (len(r.PoolWeights) > 0 || r.DefaultWeight != 1) {
-		v.warn(at.Key("random_steering"), "kept, but steering_policy %s does not use it", policy)
-	}
-	weightless := weighs && len(lb.DefaultPools) > 0
+	weightless := weighs(policy) && len(lb.DefaultPools) > 0
 	for i, name := range lb.DefaultPools {
-		weightless = weightless && r.Weight(name) == 0
+		weightless = weightless && lb.RandomSteering.Weight(name) == 0
 		if pool := v.pools[name]; pool != nil {
 			v.steered(at.Key("default_pools").Item(i, ""), policy, pool)
 		}
 	}
 	if weightless {
 		v.warn(at.Key("random_steering"), "all weights are 0: no pool takes traffic")
-	}
-	if n := v.c.Node; policy == SteerProximity && n.Latitude == nil && len(v.c.Geo.Databases) == 0 {
-		v.warn(at.Key("steering_policy"), "proximity without geo.databases and node.latitude does not know where clients are")
 	}
 }
 
@@ -376,16 +394,14 @@ func (v *validator) overrides(at Place, lb *LoadBalancer, o *Overrides) {
 		v.wholeSeconds(at.Key("ttl"), o.TTL, time.Second, 24*time.Hour)
 	}
 	changed := o.apply(lb)
-	steers := o.DefaultPools != nil || o.SteeringPolicy != "" || o.RandomSteering != nil ||
-		o.RegionPools != nil || o.CountryPools != nil || o.PopPools != nil
-	sessions := o.SessionAffinity != "" || o.SessionAffinityTTL != 0 || o.SessionAffinityAttributes != nil
-	if steers {
-		v.steering(at, changed)
+	v.unread(at, []SteeringPolicy{changed.Policy()}, o.RegionPools, o.CountryPools, o.PopPools, o.RandomSteering)
+	if o.DefaultPools != nil || o.SteeringPolicy != "" || o.RandomSteering != nil {
+		v.choice(at, changed)
 	}
-	if sessions {
+	if o.SessionAffinity != "" || o.SessionAffinityTTL != 0 || o.SessionAffinityAttributes != nil {
 		v.affinity(at, changed, lb)
 	}
-	if !steers && !sessions && o.FallbackPool == "" && o.TTL == 0 && o.AdaptiveRouting == nil {
+	if reflect.ValueOf(*o).IsZero() {
 		v.bad(at, "empty: want at least one setting to replace")
 	}
 }

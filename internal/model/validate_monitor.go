@@ -32,11 +32,8 @@ func (v *validator) monitor(at Place, m *Monitor) {
 		v.warn(at.Key("timeout"), "a check may take %s (%d attempts of %s), which is not below the interval of %s: checks are then made less often",
 			Show(worst), m.Retries+1, Show(m.Timeout), Show(m.Interval))
 	}
-	switch {
-	case m.Port != 0 && m.Type == MonitorICMPPing:
+	if within(v, at.Key("port"), m.Port, 0, 65535) && m.Port != 0 && m.Type == MonitorICMPPing {
 		v.bad(at.Key("port"), "given with type icmp_ping, which has no ports")
-	case m.Port != 0:
-		within(v, at.Key("port"), m.Port, 1, 65535)
 	}
 	if slices.Contains(m.Type.Values(), string(m.Type)) {
 		v.monitorFit(at, m)

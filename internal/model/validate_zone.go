@@ -72,7 +72,7 @@ func (c *zoneCheck) absolute(name string) string {
 }
 
 func (c *zoneCheck) record(at Place, r *Record) {
-	c.wholeSeconds(at.Key("ttl"), r.TTL, time.Second, 604800*time.Second)
+	c.wholeSeconds(at.Key("ttl"), r.TTL, time.Second, 168*time.Hour)
 	known := slices.Contains(RecordTypes, r.Type)
 	switch {
 	case r.Type == "":
@@ -105,6 +105,7 @@ func (c *zoneCheck) record(at Place, r *Record) {
 	for _, other := range c.owners[owner] {
 		if other.kind == r.Type && other.content == content {
 			c.bad(at, "duplicate of %s", other.at.Path)
+			c.problems[len(c.problems)-1].See = other.at.Path
 			return
 		}
 	}

@@ -23,7 +23,7 @@ type Record struct {
 	Type string `yaml:"type"`
 	// The data in the form of a zone file.
 	Content string `yaml:"content"`
-	// How long answers may be kept, 1s to 604800s. Default 300s.
+	// How long answers may be kept, 1s to 168h in whole seconds. Default 300s.
 	TTL time.Duration `yaml:"ttl"`
 }
 
