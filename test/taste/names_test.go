@@ -55,7 +55,7 @@ type nameSet map[string]bool
 type names struct {
 	t                     *testing.T
 	metrics, logs, access nameSet
-	consts                map[string]string // constants of the package that is scanned, by name
+	values                map[string]ast.Expr // what constants and variables of the scanned package are declared as
 }
 
 func (n *names) section(title string, set nameSet) string {
@@ -75,7 +75,7 @@ func collectNames(t *testing.T) *names {
 		if !strings.HasPrefix(p.dir, "internal/") && !strings.HasPrefix(p.dir, "cmd/") {
 			continue
 		}
-		n.consts = stringConstants(p)
+		n.values = packageValues(p)
 		for _, f := range p.code() {
 			n.scanMetrics(f)
 			for _, d := range f.Decls {
@@ -89,26 +89,37 @@ func collectNames(t *testing.T) *names {
 	return n
 }
 
-// stringConstants returns the constants of a package that are string literals.
-func stringConstants(p goPackage) map[string]string {
-	found := make(map[string]string)
+// packageValues returns the values that the constants and variables of a
+// package are declared with, by their names.
+func packageValues(p goPackage) map[string]ast.Expr {
+	found := make(map[string]ast.Expr)
 	for _, f := range p.code() {
 		for _, d := range f.Decls {
 			decl, ok := d.(*ast.GenDecl)
-			if !ok || decl.Tok != token.CONST {
+			if !ok {
 				continue
 			}
 			for _, s := range decl.Specs {
-				spec := s.(*ast.ValueSpec)
+				spec, ok := s.(*ast.ValueSpec)
+				if !ok {
+					continue
+				}
 				for i := range min(len(spec.Names), len(spec.Values)) {
-					if text, ok := literal(spec.Values[i]); ok {
-						found[spec.Names[i].Name] = text
-					}
+					found[spec.Names[i].Name] = spec.Values[i]
 				}
 			}
 		}
 	}
 	return found
+}
+
+// value returns what e stands for: the value that it is declared with when it
+// is the name of a constant or variable of the package, otherwise e itself.
+func (n *names) value(e ast.Expr) ast.Expr {
+	if id, ok := e.(*ast.Ident); ok && n.values[id.Name] != nil {
+		return n.values[id.Name]
+	}
+	return e
 }
 
 func literal(e ast.Expr) (string, bool) {
@@ -129,7 +140,7 @@ func (n *names) scanMetrics(f goFile) {
 	ast.Inspect(f.File, func(node ast.Node) bool {
 		switch node := node.(type) {
 		case *ast.CompositeLit:
-			if name, labels := descLabels(node); name != nil {
+			if name, labels := n.descLabels(node); name != nil {
 				labelled[name.Pos()] = labels
 			}
 		case *ast.KeyValueExpr:
@@ -156,27 +167,36 @@ func (n *names) scanMetrics(f goFile) {
 	})
 }
 
-// descLabels returns the Name of a description of a metric and its Labels.
-func descLabels(lit *ast.CompositeLit) (name ast.Expr, labels []string) {
+// descLabels returns the Name of a description of a metric and its Labels; a
+// composite literal of another kind has no name.
+func (n *names) descLabels(lit *ast.CompositeLit) (name ast.Expr, labels []string) {
+	fields := make(map[string]ast.Expr)
 	for _, e := range lit.Elts {
-		kv, ok := e.(*ast.KeyValueExpr)
-		if !ok {
-			continue
-		}
-		if isIdent(kv.Key, "Name") {
-			if text, ok := literal(kv.Value); ok && metricName.MatchString(text) {
-				name = kv.Value
-			}
-		}
-		if list, ok := kv.Value.(*ast.CompositeLit); ok && isIdent(kv.Key, "Labels") {
-			for _, e := range list.Elts {
-				if text, ok := literal(e); ok {
-					labels = append(labels, text)
-				}
+		if kv, ok := e.(*ast.KeyValueExpr); ok {
+			if id, ok := kv.Key.(*ast.Ident); ok {
+				fields[id.Name] = kv.Value
 			}
 		}
 	}
-	return name, labels
+	if text, ok := literal(fields["Name"]); !ok || !metricName.MatchString(text) {
+		return nil, nil
+	}
+	if fields["Labels"] == nil {
+		return fields["Name"], nil
+	}
+	list, ok := n.value(fields["Labels"]).(*ast.CompositeLit)
+	if !ok {
+		n.t.Errorf("%s: labels that cannot be read off the source: write a list, or name a variable of the package that is one", position(fields["Labels"]))
+		return fields["Name"], nil
+	}
+	for _, e := range list.Elts {
+		label, ok := literal(n.value(e))
+		if !ok {
+			n.t.Errorf("%s: a label that cannot be read off the source: write it as a string or a constant", position(e))
+		}
+		labels = append(labels, label)
+	}
+	return fields["Name"], labels
 }
 
 // logMethods are the methods of *slog.Logger and how many arguments stand
@@ -261,10 +281,7 @@ var logFieldName = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
 // logKey notes a key and tells whether e is one.
 func (n *names) logKey(e ast.Expr) bool {
-	key, ok := literal(e)
-	if id, isIdent := e.(*ast.Ident); isIdent {
-		key, ok = n.consts[id.Name]
-	}
+	key, ok := literal(n.value(e))
 	if !ok {
 		return false
 	}

@@ -20,6 +20,10 @@ import (
 
 const poolKey = "pool"
 
+var ofPool = []string{poolKey}
+
+var e = Desc{Name: "fairlead_pool_open", Labels: ofPool}
+
 var d = Desc{Name: "fairlead_requests_total", Help: "Requests.", Labels: []string{"listener", "status"}}
 
 const (
@@ -46,7 +50,7 @@ func f(log *slog.Logger, w http.ResponseWriter, v any) {
 	}
 	f := goFile{"x.go", file}
 	n := &names{t: t, metrics: nameSet{}, logs: nameSet{}, access: nameSet{}}
-	n.consts = stringConstants(goPackage{dir: "x", files: []goFile{f}})
+	n.values = packageValues(goPackage{dir: "x", files: []goFile{f}})
 	n.scanMetrics(f)
 	for _, d := range f.Decls {
 		n.scanLogs(f, d)
@@ -56,7 +60,7 @@ func f(log *slog.Logger, w http.ResponseWriter, v any) {
 		got  nameSet
 		want string
 	}{
-		{"metrics", n.metrics, "fairlead_other fairlead_requests_total{listener,status}"},
+		{"metrics", n.metrics, "fairlead_other fairlead_pool_open{pool} fairlead_requests_total{listener,status}"},
 		{"log fields", n.logs, "endpoint error listener monitor node pool status zone"},
 	} {
 		if got := strings.Join(slices.Sorted(maps.Keys(test.got)), " "); got != test.want {
