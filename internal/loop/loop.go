@@ -48,7 +48,7 @@ type Conn interface {
 	Release()
 
 	// Write writes all of b. A write that makes no progress for the write
-	// time-out ends with ErrTimeout.
+	// time-out ends with ErrStalled.
 	Write(b []byte) error
 
 	// Writev writes all of a, then all of b, in one go where it can.
@@ -79,9 +79,11 @@ type Conn interface {
 	// be waiting on it.
 	Resume()
 
-	// Alive reports whether the other end has not closed the connection as
-	// far as is known without waiting.
+	// Alive reports whether the other end has not closed the connection, as
+	// far as is known without waiting. Quiet reports that, and that nothing
+	// has come that was not read.
 	Alive() bool
+	Quiet() bool
 
 	// Remote and Local return the addresses of the two ends.
 	Remote() netip.AddrPort
@@ -103,8 +105,11 @@ type Driver interface {
 	Dial(to netip.AddrPort, deadline Time) (Conn, error)
 }
 
-// ErrTimeout is returned when a deadline or time-out has passed.
+// ErrTimeout is returned when a read deadline has passed.
 var ErrTimeout error = os.ErrDeadlineExceeded
+
+// ErrStalled is returned by a write that made no progress for too long.
+var ErrStalled = errors.New("the other end takes no more bytes")
 
 // ErrExcess is returned by Move when the source sent more than was asked for;
 // what was asked for has been written.

@@ -210,7 +210,7 @@ func (c *socket) flush(try func(fd uintptr) bool) error {
 				return cause
 			}
 			if c.wd.over() && c.wait {
-				return ErrTimeout
+				return ErrStalled
 			}
 		}
 		if !c.wait || c.left() < left {
@@ -263,7 +263,8 @@ func (c *socket) SetWriteTimeout(d time.Duration) { c.timeout = d }
 func (c *socket) CloseWrite() error               { return c.nc.CloseWrite() }
 func (c *socket) Close() error                    { return c.nc.Close() }
 func (c *socket) Abort()                          { abort(c.nc) }
-func (c *socket) Alive() bool                     { return socketState(c.nc) == socketQuiet }
+func (c *socket) Alive() bool                     { return socketState(c.nc) != socketEnded }
+func (c *socket) Quiet() bool                     { return socketState(c.nc) == socketQuiet }
 func (c *socket) Remote() netip.AddrPort          { return c.remote }
 func (c *socket) Local() netip.AddrPort           { return c.local }
 

@@ -70,7 +70,7 @@ func (c *stream) Read(prefix []byte) ([]byte, error) {
 }
 
 func (c *stream) Ask(b []byte) ([]byte, error) {
-	if !c.Alive() {
+	if !c.Quiet() {
 		return nil, ErrStale
 	}
 	if err := c.Write(b); err != nil {
@@ -109,7 +109,7 @@ func (c *stream) Write(b []byte) error {
 				return cause
 			}
 			if isTimeout(err) {
-				return ErrTimeout
+				return ErrStalled
 			}
 			return err
 		}
@@ -164,6 +164,9 @@ func (c *stream) Alive() bool {
 	}
 	return true
 }
+
+// Quiet cannot tell more than Alive: see there.
+func (c *stream) Quiet() bool { return c.Alive() }
 
 func (c *stream) Remote() netip.AddrPort { return c.remote }
 func (c *stream) Local() netip.AddrPort  { return c.local }

@@ -1,0 +1,183 @@
+package httplb
+
+import (
+	"strconv"
+
+	"fairlead/internal/h1"
+	"fairlead/internal/loop"
+)
+
+// This file is the way back of a session: answers in HTTP/1.1.
+
+// copyLimit is up to where a piece of body is copied behind its head: one
+// plain write is cheaper than one of two parts.
+const copyLimit = 16 << 10
+
+// maxOut is the largest buffer that a session keeps for the next answer.
+const maxOut = 64 << 10
+
+func (s *session) interim(res *h1.Response) error {
+	if s.http10 {
+		return nil // RFC 9110 section 15.2: not to be sent to it
+	}
+	out := appendStatus(s.out[:0], res)
+	out = appendFields(out, &res.Message, 0)
+	if res.Status == 101 {
+		out = append(out, "Connection: upgrade\r\nUpgrade: "...)
+		out = append(out, res.Upgrade...)
+		out = append(out, h1.CRLF...)
+	}
+	return s.write(append(out, h1.CRLF...), nil)
+}
+
+func appendStatus(out []byte, res *h1.Response) []byte {
+	out = append(out, "HTTP/1.1 "...)
+	out = strconv.AppendInt(out, int64(res.Status), 10)
+	out = append(out, ' ')
+	out = append(out, res.Reason...)
+	return append(out, h1.CRLF...)
+}
+
+func (s *session) head(res *h1.Response, body h1.Body, _ int64, data []byte, last bool) error {
+	out := appendStatus(s.out[:0], res)
+	out = appendFields(out, &res.Message, 0) // Content-Length among them, where there is one
+	s.chunking = false
+	if body == h1.BodyChunked || body == h1.BodyUntilClose {
+		if s.http10 {
+			s.closing = true // the end of the connection ends the body
+		} else {
+			s.chunking = true
+			out = append(out, "Transfer-Encoding: chunked\r\n"...)
+		}
+	}
+	out = s.connectionLine(out)
+	out = append(out, h1.CRLF...)
+	if len(data) == 0 && !(last && s.chunking) {
+		return s.write(out, nil)
+	}
+	return s.piece(out, data, last)
+}
+
+// connectionLine appends what the client has to know about the connection.
+func (s *session) connectionLine(out []byte) []byte {
+	// A client that still sends its body cannot go on with another request.
+	if !s.done.Load() || s.ln.draining.Load() {
+		s.closing = true
+	}
+	switch {
+	case s.closing:
+		return append(out, "Connection: close\r\n"...)
+	case s.keepAlive:
+		return append(out, "Connection: keep-alive\r\n"...)
+	}
+	return out
+}
+
+func (s *session) body(data []byte) error {
+	if len(data) == 0 {
+		return nil
+	}
+	return s.piece(s.out[:0], data, false)
+}
+
+// piece writes out, then data in the answer's framing. The two bytes behind
+// data may be overwritten: they were the framing that the endpoint used, or
+// nothing.
+func (s *session) piece(out, data []byte, last bool) error {
+	if !s.chunking {
+		return s.write(out, data)
+	}
+	if len(data) > 0 {
+		out = h1.AppendChunkHeader(out, len(data))
+		data = append(data, h1.CRLF...)
+	}
+	if last {
+		data = append(data, h1.LastChunk+h1.CRLF...)
+	}
+	return s.write(out, data)
+}
+
+func (s *session) end(trailer []byte) error {
+	if !s.chunking {
+		return nil
+	}
+	out := append(s.out[:0], h1.LastChunk...)
+	out = append(out, trailer...)
+	return s.write(append(out, h1.CRLF...), nil)
+}
+
+// write writes out, which is s.out grown, and data.
+func (s *session) write(out, data []byte) error {
+	n := len(out) + len(data)
+	var err error
+	switch {
+	case len(data) <= copyLimit:
+		out = append(out, data...)
+		err = s.c.Write(out)
+	case len(out) == 0:
+		err = s.c.Write(data)
+	default:
+		err = s.c.Writev(out, data)
+	}
+	if cap(out) <= maxOut {
+		s.out = out[:0]
+	}
+	if err != nil {
+		return s.writeErr(err)
+	}
+	s.bytesOut += int64(n)
+	return nil
+}
+
+// writeErr sorts an error of writing to the client.
+func (s *session) writeErr(err error) error {
+	if err == loop.ErrStalled {
+		s.ln.stats.limits[limitSendTimeout].Inc()
+	}
+	return err
+}
+
+func (s *session) move(from loop.Conn, n int64, how loop.Moving) (moved int64, endpointErr, clientErr error) {
+	moved, endpointErr, clientErr = loop.Move(s.c, from, n, how)
+	s.bytesOut += moved
+	if clientErr != nil {
+		clientErr = s.writeErr(clientErr)
+	}
+	return moved, endpointErr, clientErr
+}
+
+func (s *session) page(f *failure) error {
+	body := f.page()
+	out := h1.AppendStatusLine(s.out[:0], f.status, f.title)
+	out = append(out, "Content-Type: text/plain; charset=utf-8\r\nCache-Control: no-store\r\nContent-Length: "...)
+	out = h1.AppendUint(out, uint64(len(body)))
+	out = append(out, h1.CRLF...)
+	out = s.connectionLine(out)
+	out = append(out, h1.CRLF...)
+	if !s.x.isHead {
+		out = append(out, body...)
+	}
+	return s.write(out, nil)
+}
+
+// page returns the body of the failure's error page.
+func (f *failure) page() string {
+	return strconv.Itoa(f.status) + " " + f.title + "\n\n" + f.text + "\n"
+}
+
+// refusal returns the failure for a request that h1 refused with a status.
+func refusal(status int) *failure {
+	if f := refusals[status]; f != nil {
+		return f
+	}
+	return failBadRequest
+}
+
+var refusals = map[int]*failure{
+	405: {status: 405, title: "Method Not Allowed", text: "CONNECT is not served.", reason: "connect", kind: failBadRequest.kind},
+	414: {status: 414, title: "URI Too Long", text: "The address asked for is too long.", reason: "target_too_long", kind: failBadRequest.kind},
+	417: {status: 417, title: "Expectation Failed", text: "Only 100-continue can be expected.", reason: "expectation", kind: failBadRequest.kind},
+	431: {status: 431, title: "Request Header Fields Too Large", text: "The request's header is too large.", reason: "header_too_large", kind: failBadRequest.kind},
+	501: {status: 501, title: "Not Implemented", text: "The request uses something that is not served.", reason: "not_implemented", kind: failBadRequest.kind},
+	505: {status: 505, title: "HTTP Version Not Supported", text: "HTTP/1.1 and HTTP/1.0 are served.", reason: "version", kind: failBadRequest.kind},
+}

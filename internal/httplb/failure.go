@@ -1,0 +1,95 @@
+package httplb
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+
+	"fairlead/internal/loop"
+)
+
+// failure is an error that Fairlead answers with itself. Its values are
+// predeclared: few, so that they can be counted and label metrics.
+type failure struct {
+	status int
+	title  string // the page's headline and the status line's reason
+	text   string // what the page says
+	reason string // constant name in the access log and in metrics
+	kind   int    // position in counts
+
+	// again is true where another endpoint may be asked: it is certain that
+	// this one has not seen the request.
+	again bool
+}
+
+func (f *failure) Error() string { return f.reason }
+
+// The failures, with the numbers that Cloudflare gives them.
+var (
+	failBadRequest  = &failure{status: 400, title: "Bad Request", text: "The request could not be read.", reason: "bad_request"}
+	failTimeout     = &failure{status: 408, title: "Request Timeout", text: "The request took too long to arrive.", reason: "request_timeout"}
+	failNoHost      = &failure{status: 404, title: "Not Found", text: "No site of this name is served here.", reason: "no_load_balancer"}
+	failMisdirected = &failure{status: 421, title: "Misdirected Request", text: "No site of this name is served over this connection.", reason: "misdirected"}
+	failUnknown     = &failure{status: 520, title: "Unknown Error", text: "The server sent an answer that could not be read.", reason: "bad_answer"}
+	failEmpty       = &failure{status: 520, title: "Unknown Error", text: "The server closed the connection without an answer.", reason: "empty_answer"}
+	failRefused     = &failure{status: 521, title: "Web Server Is Down", text: "The server refused the connection.", reason: "refused", again: true}
+	failConnect     = &failure{status: 522, title: "Connection Timed Out", text: "The server could not be reached in time.", reason: "connect_timeout", again: true}
+	failUnreachable = &failure{status: 523, title: "Origin Is Unreachable", text: "There is no route to the server.", reason: "unreachable", again: true}
+	failAnswer      = &failure{status: 524, title: "A Timeout Occurred", text: "The server did not answer in time.", reason: "answer_timeout"}
+	failTLS         = &failure{status: 525, title: "SSL Handshake Failed", text: "No secure connection to the server could be made.", reason: "tls_handshake", again: true}
+	failCertificate = &failure{status: 526, title: "Invalid SSL Certificate", text: "The server's certificate is not valid.", reason: "invalid_certificate", again: true}
+	failNoPool      = &failure{status: 530, title: "No Healthy Pool", text: "No server can take the request.", reason: "no_pool"}
+	failResolve     = &failure{status: 530, title: "Name Not Resolved", text: "The server's name has no address (1016).", reason: "name_not_resolved", again: true}
+	failInternal    = &failure{status: 500, title: "Internal Server Error", text: "Something went wrong here.", reason: "internal"}
+
+	failures = []*failure{failBadRequest, failTimeout, failNoHost, failMisdirected, failUnknown, failEmpty, failRefused, failConnect,
+		failUnreachable, failAnswer, failTLS, failCertificate, failNoPool, failResolve, failInternal}
+)
+
+func init() {
+	for i, f := range failures {
+		f.kind = i
+	}
+}
+
+// What ends an exchange without an answer to give.
+var (
+	errClientGone = errors.New("client closed the connection")
+	errCut        = errors.New("endpoint cut the answer")
+	errSlowBody   = errors.New("client sent the body too slowly")
+	errDraining   = errors.New("listener is closing")
+)
+
+// connectFailure sorts an error of dialling an endpoint.
+func connectFailure(err error) *failure {
+	switch {
+	case errors.Is(err, loop.ErrTimeout), errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, os.ErrDeadlineExceeded):
+		return failConnect
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET):
+		return failRefused
+	default: // no route, network down, no local address or port left
+		return failUnreachable
+	}
+}
+
+// handshakeFailure sorts an error of a TLS handshake with an endpoint.
+func handshakeFailure(err error) *failure {
+	var invalid *tls.CertificateVerificationError
+	var authority x509.UnknownAuthorityError
+	var hostname x509.HostnameError
+	if errors.As(err, &invalid) || errors.As(err, &authority) || errors.As(err, &hostname) {
+		return failCertificate
+	}
+	return failTLS
+}
+
+// gone reports whether err means that the other end closed or reset the
+// connection.
+func gone(err error) bool {
+	return err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed)
+}

@@ -1,0 +1,218 @@
+package httplb
+
+import (
+	"bytes"
+	"net/netip"
+
+	"fairlead/internal/h1"
+)
+
+// mask is a set of field kinds.
+type mask uint64
+
+func kinds(list ...h1.Kind) (m mask) {
+	for _, k := range list {
+		m |= 1 << k
+	}
+	return m
+}
+
+func (m mask) has(k h1.Kind) bool { return m>>k&1 != 0 }
+
+// What is not copied to endpoints: Host is written anew, and what tells about
+// the client is replaced by what we saw, except that a trusted proxy is
+// believed.
+var (
+	fromStrangers = kinds(h1.KindHost, h1.KindXForwardedFor, h1.KindXForwardedProto, h1.KindXForwardedHost, h1.KindForwarded, h1.KindClientIP)
+	fromTrusted   = kinds(h1.KindHost, h1.KindXForwardedFor)
+)
+
+// requestHead writes the head that the endpoint is sent to x.out. host is the
+// endpoint's own, or "" for the client's.
+func (x *exchange) requestHead(req *h1.Request, host string) {
+	out := append(x.out[:0], req.Method...)
+	out = append(out, ' ')
+	out = append(out, req.Path...)
+	if req.HasQuery {
+		out = append(out, '?')
+		out = append(out, req.Query...)
+	}
+	out = append(out, " HTTP/1.1\r\nHost: "...)
+	x.hostAt = len(out)
+	x.host = append(x.host[:0], req.HostPort...)
+	if host != "" {
+		out = append(out, host...)
+	} else {
+		out = append(out, req.HostPort...)
+	}
+	x.hostEnd = len(out)
+	out = append(out, h1.CRLF...)
+
+	drop := fromStrangers
+	if x.trusted {
+		drop = fromTrusted
+	}
+	out = appendFields(out, &req.Message, drop)
+	if req.Body == h1.BodyChunked {
+		out = append(out, "Transfer-Encoding: chunked\r\n"...)
+	}
+	if x.upgrading {
+		out = append(out, "Connection: upgrade\r\nUpgrade: "...)
+		out = append(out, req.Upgrade...)
+		out = append(out, h1.CRLF...)
+	}
+	out = x.forwarded(out, req)
+	x.out = append(out, h1.CRLF...)
+}
+
+// appendFields appends the field lines that may be forwarded, in runs.
+func appendFields(out []byte, m *h1.Message, drop mask) []byte {
+	first := -1
+	for i := range m.Fields {
+		f := &m.Fields[i]
+		if !f.Hop && !drop.has(f.Kind) {
+			if first < 0 {
+				first = i
+			}
+			continue
+		}
+		if first >= 0 {
+			out = append(out, m.Lines(&m.Fields[first], &m.Fields[i-1])...)
+			first = -1
+		}
+	}
+	if first >= 0 {
+		out = append(out, m.Lines(&m.Fields[first], &m.Fields[len(m.Fields)-1])...)
+	}
+	return out
+}
+
+// forwarded appends what tells the endpoint about the client.
+func (x *exchange) forwarded(out []byte, req *h1.Request) []byte {
+	proto := "http"
+	if x.secure {
+		proto = "https"
+	}
+	out = append(out, "X-Forwarded-For: "...)
+	told := mask(0)
+	if x.trusted {
+		for i := range req.Fields {
+			f := &req.Fields[i]
+			told |= kinds(f.Kind)
+			if f.Kind == h1.KindXForwardedFor && !f.Hop && len(req.Value(f)) > 0 {
+				out = append(out, req.Value(f)...)
+				out = append(out, ", "...)
+			}
+		}
+	}
+	out = appendAddr(out, x.peer.Addr())
+	out = append(out, h1.CRLF...)
+	if !told.has(h1.KindXForwardedProto) {
+		out = h1.AppendField(out, "X-Forwarded-Proto", proto)
+	}
+	if !told.has(h1.KindXForwardedHost) {
+		out = append(out, "X-Forwarded-Host: "...)
+		out = append(out, req.HostPort...)
+		out = append(out, h1.CRLF...)
+	}
+	if !told.has(h1.KindForwarded) { // RFC 7239
+		out = append(out, "Forwarded: for="...)
+		if x.peer.Addr().Is4() {
+			out = x.peer.Addr().AppendTo(out)
+		} else {
+			out = append(out, `"[`...)
+			out = appendAddr(out, x.peer.Addr())
+			out = append(out, `]"`...)
+		}
+		out = append(out, `;host="`...)
+		out = append(out, req.HostPort...) // ValidHost knows no quotes
+		out = append(out, `";proto=`...)
+		out = append(out, proto...)
+		out = append(out, h1.CRLF...)
+	}
+	return out
+}
+
+// appendAddr appends an address without its zone, which means nothing to
+// anybody else.
+func appendAddr(out []byte, a netip.Addr) []byte { return a.WithZone("").AppendTo(out) }
+
+// retarget changes the Host line in x.out for another endpoint.
+func (x *exchange) retarget(host string) {
+	want := x.host
+	if host != "" {
+		want = []byte(host)
+	}
+	if bytes.Equal(x.out[x.hostAt:x.hostEnd], want) {
+		return
+	}
+	rest := append([]byte(nil), x.out[x.hostEnd:]...) // rare: endpoints of a pool seldom differ here
+	x.out = append(append(x.out[:x.hostAt], want...), rest...)
+	x.hostEnd = x.hostAt + len(want)
+}
+
+// clientAddr returns whom the request is from: the peer, or, where the peer is
+// a trusted proxy, the last address in X-Forwarded-For that is not one. The
+// list is read from its end, since everything before the last untrusted hop
+// could have been written by anyone. An entry that is not an address ends the
+// reading: what stands before it cannot be trusted either.
+func clientAddr(peer netip.Addr, req *h1.Request, trusted []netip.Prefix) netip.Addr {
+	client := peer
+	for i := len(req.Fields) - 1; i >= 0; i-- {
+		f := &req.Fields[i]
+		if f.Kind != h1.KindXForwardedFor || f.Hop {
+			continue
+		}
+		rest := req.Value(f)
+		for len(rest) > 0 {
+			entry := rest
+			if c := bytes.LastIndexByte(rest, ','); c >= 0 {
+				entry, rest = rest[c+1:], rest[:c]
+			} else {
+				rest = nil
+			}
+			a, ok := forwardedAddr(bytes.TrimSpace(entry))
+			if !ok {
+				return client
+			}
+			client = a
+			if !isTrusted(a, trusted) {
+				return client
+			}
+		}
+	}
+	return client
+}
+
+// forwardedAddr reads an address as proxies write it: bare, or with a port.
+func forwardedAddr(b []byte) (netip.Addr, bool) {
+	if len(b) == 0 || len(b) > 64 {
+		return netip.Addr{}, false
+	}
+	s := string(b)
+	if a, err := netip.ParseAddr(s); err == nil {
+		return a.Unmap().WithZone(""), true
+	}
+	if ap, err := netip.ParseAddrPort(s); err == nil {
+		return ap.Addr().Unmap().WithZone(""), true
+	}
+	if n := len(s); s[0] == '[' && s[n-1] == ']' {
+		if a, err := netip.ParseAddr(s[1 : n-1]); err == nil {
+			return a.Unmap().WithZone(""), true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+func isTrusted(a netip.Addr, trusted []netip.Prefix) bool {
+	a = a.WithZone("")
+	for _, p := range trusted {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// addrOnly is an address whose port is not known.
+func addrOnly(a netip.Addr) netip.AddrPort { return netip.AddrPortFrom(a, 0) }

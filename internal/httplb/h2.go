@@ -1,0 +1,304 @@
+package httplb
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"fairlead/internal/h1"
+	"fairlead/internal/loop"
+)
+
+// h2stream is one HTTP/2 stream, as golang.org/x/net/http2 hands it out. The
+// request's head is written down in HTTP/1.1 and read by the same parser as any
+// other, so that there is one interpretation of requests.
+type h2stream struct {
+	ln  *listener
+	set *settings
+	w   http.ResponseWriter
+	r   *http.Request
+	rc  *http.ResponseController
+	x   exchange
+
+	req  h1.Request
+	buf  []byte
+	pace pace
+
+	done    atomic.Bool // the whole body was read
+	stopped atomic.Bool // the body is not wanted any more
+	aborted bool        // the stream is to be reset
+	in, out int64
+}
+
+// serveHTTP2 serves a connection on which HTTP/2 was agreed.
+func (l *listener) serveHTTP2(tc *tls.Conn, set *settings, state *tls.ConnectionState) {
+	c := h2conn{tc}
+	l.enter(c)
+	defer l.leave(c)
+	peer := c.peer()
+	set.h2.ServeConn(tc, &http2.ServeConnOpts{
+		Context:    context.Background(),
+		BaseConfig: set.http,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s := &h2stream{ln: l, set: l.set.Load(), w: w, r: r, rc: http.NewResponseController(w)}
+			s.x.init(l, s, peer)
+			s.x.secure, s.x.tls = true, state
+			s.serve()
+		}),
+	})
+}
+
+// serve answers the stream's request.
+func (s *h2stream) serve() {
+	s.x.begin(loop.Now())
+	head := s.head1()
+	lim := s.set.heads
+	n, err := s.req.Parse(head, &lim)
+	if err == nil && n != len(head) {
+		err = h1.ErrControl
+	}
+	if err != nil {
+		var e *h1.Error
+		errors.As(err, &e)
+		s.ln.stats.malformed.countReason(e)
+		s.x.fail(refusal(e.Status), err)
+	} else {
+		s.done.Store(s.req.Body == h1.BodyNone)
+		s.pace.start(s.set)
+		if s.x.run(&s.req, nil, s.done.Load()) == outcomeCut {
+			s.aborted = true
+		}
+	}
+	s.x.finish(s.in, s.out)
+	if s.aborted {
+		panic(http.ErrAbortHandler) // resets the stream
+	}
+}
+
+// head1 writes the request's head down in HTTP/1.1.
+func (s *h2stream) head1() []byte {
+	r := s.r
+	b := append(s.buf, r.Method...)
+	b = append(b, ' ')
+	b = append(b, r.RequestURI...)
+	b = append(b, " HTTP/1.1\r\nHost: "...)
+	b = append(b, r.Host...)
+	b = append(b, h1.CRLF...)
+	for name, values := range r.Header {
+		switch name {
+		case "Host", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade":
+			continue // HTTP/2 has its own way for each, or forbids it
+		}
+		for _, v := range values {
+			b = h1.AppendField(b, name, v)
+		}
+	}
+	switch {
+	case r.ContentLength > 0:
+		b = h1.AppendField(b, "Content-Length", strconv.FormatInt(r.ContentLength, 10))
+	case r.ContentLength < 0:
+		b = append(b, "Transfer-Encoding: chunked\r\n"...)
+	case r.Method == "POST" || r.Method == "PUT" || r.Method == "PATCH":
+		// RFC 9110 section 8.6: a method that expects content says that
+		// there is none.
+		b = append(b, "Content-Length: 0\r\n"...)
+	}
+	if len(r.Trailer) > 0 {
+		var names []string
+		for n := range r.Trailer {
+			names = append(names, n)
+		}
+		b = h1.AppendField(b, "Trailer", strings.Join(names, ", "))
+	}
+	b = append(b, h1.CRLF...)
+	s.in = int64(len(b))
+	return b
+}
+
+const h2Buffer = 32 << 10
+
+func (s *h2stream) nextBody() ([]byte, error) {
+	if s.done.Load() {
+		return nil, io.EOF
+	}
+	if cap(s.buf) < h2Buffer {
+		s.buf = make([]byte, h2Buffer)
+	}
+	s.pace.resume()
+	s.rc.SetReadDeadline(time.Now().Add(s.set.BodyTimeout))
+	n, err := s.r.Body.Read(s.buf[:h2Buffer-2]) // room for CRLF behind a chunk
+	s.in += int64(n)
+	s.pace.add(n)
+	switch {
+	case err == io.EOF:
+		s.done.Store(true)
+		if n == 0 {
+			return nil, io.EOF
+		}
+	case errors.Is(err, os.ErrDeadlineExceeded), err == nil && s.pace.behind():
+		s.ln.stats.limits[limitBodyTimeout].Inc()
+		return nil, errSlowBody
+	case err != nil && s.stopped.Load():
+		return nil, errStopped
+	case err != nil:
+		return nil, errClientGone
+	}
+	return s.buf[:n], nil
+}
+
+func (s *h2stream) moveBody(loop.Conn) (int64, error, error) { return 0, nil, nil }
+func (s *h2stream) bodyDone() bool                           { return s.done.Load() }
+
+func (s *h2stream) bodyTrailer() []byte {
+	var b []byte
+	for name, values := range s.r.Trailer {
+		for _, v := range values {
+			b = h1.AppendField(b, name, v)
+		}
+	}
+	return b
+}
+
+func (s *h2stream) stopBody(error) {
+	s.stopped.Store(true)
+	s.r.Body.Close()
+}
+
+// resumeBody reports false: a body that was closed stays so.
+func (s *h2stream) resumeBody() bool { return false }
+
+func (s *h2stream) release()         {}
+func (s *h2stream) alive() bool      { return s.r.Context().Err() == nil }
+func (s *h2stream) protocol() string { return "HTTP/2" }
+func (s *h2stream) cut()             { s.aborted = true }
+
+// takeOver is never called: HTTP/2 knows no Upgrade.
+func (s *h2stream) takeOver() (loop.Conn, []byte) { return nil, nil }
+
+func (s *h2stream) interim(res *h1.Response) error {
+	if res.Status == http.StatusContinue {
+		return nil // sent by the library once the body is read
+	}
+	h := s.w.Header()
+	s.fields(h, res)
+	s.limitWrite()
+	s.w.WriteHeader(res.Status)
+	clear(h)
+	return nil
+}
+
+// fields copies the fields that may be forwarded.
+func (s *h2stream) fields(h http.Header, res *h1.Response) {
+	for i := range res.Fields {
+		f := &res.Fields[i]
+		if !f.Hop {
+			h.Add(string(res.Name(f)), string(res.Value(f)))
+		}
+	}
+}
+
+// limitWrite bounds the next write.
+func (s *h2stream) limitWrite() { s.rc.SetWriteDeadline(time.Now().Add(s.set.BodyTimeout)) }
+
+func (s *h2stream) head(res *h1.Response, body h1.Body, length int64, data []byte, last bool) error {
+	h := s.w.Header()
+	s.fields(h, res)
+	if body == h1.BodyChunked {
+		h.Del("Content-Length")
+	}
+	// The library would add what the endpoint did not say.
+	for _, name := range [...]string{"Date", "Content-Type"} {
+		if _, ok := h[name]; !ok {
+			h[name] = nil
+		}
+	}
+	s.limitWrite()
+	s.w.WriteHeader(res.Status)
+	if len(data) > 0 {
+		return s.write(data, last)
+	}
+	if last {
+		return nil
+	}
+	return s.writeErr(s.rc.Flush())
+}
+
+func (s *h2stream) body(data []byte) error { return s.write(data, false) }
+
+func (s *h2stream) write(data []byte, last bool) error {
+	s.limitWrite()
+	n, err := s.w.Write(data)
+	s.out += int64(n)
+	if err == nil && !last {
+		err = s.rc.Flush()
+	}
+	return s.writeErr(err)
+}
+
+func (s *h2stream) writeErr(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		s.ln.stats.limits[limitSendTimeout].Inc()
+	}
+	return err
+}
+
+func (s *h2stream) move(from loop.Conn, n int64, how loop.Moving) (moved int64, endpointErr, clientErr error) {
+	return loop.Move(h2sink{s, from}, from, n, how)
+}
+
+// h2sink takes the bytes that are moved to a stream.
+type h2sink struct {
+	s *h2stream
+	loop.Conn
+}
+
+func (k h2sink) Write(b []byte) error { return k.s.write(b, false) }
+
+func (s *h2stream) end(trailer []byte) error {
+	h := s.w.Header()
+	for len(trailer) > 0 {
+		line, rest, _ := strings.Cut(string(trailer), h1.CRLF)
+		trailer = []byte(rest)
+		if name, value, ok := strings.Cut(line, ":"); ok {
+			h.Add(http.TrailerPrefix+name, strings.TrimSpace(value))
+		}
+	}
+	return nil
+}
+
+func (s *h2stream) page(f *failure) error {
+	h := s.w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	body := f.page()
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	s.limitWrite()
+	s.w.WriteHeader(f.status)
+	if s.x.isHead {
+		return nil
+	}
+	return s.write([]byte(body), true)
+}
+
+// h2conn is an HTTP/2 connection. The library ends it in order when its server
+// is shut down, so there is nothing to interrupt.
+type h2conn struct{ tc *tls.Conn }
+
+func (c h2conn) interrupt() {}
+func (c h2conn) abort()     { c.tc.NetConn().Close() }
+
+func (c h2conn) peer() netip.AddrPort {
+	a := c.tc.RemoteAddr().(*net.TCPAddr).AddrPort()
+	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+}

@@ -1,0 +1,329 @@
+package httplb
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"fairlead/internal/certs"
+	"fairlead/internal/h1"
+	"fairlead/internal/loop"
+	"fairlead/internal/model"
+	"fairlead/internal/plan"
+)
+
+// listener is an open address and the connections that it accepted.
+type listener struct {
+	plane *Plane
+	key   string
+	name  string
+	ln    *net.TCPListener
+	set   atomic.Pointer[settings]
+	stats listenerStats
+
+	draining  atomic.Bool
+	perClient clients
+	sessions  sync.WaitGroup
+
+	mu   sync.Mutex // guards open
+	open map[connection]struct{}
+}
+
+// connection is one that can be told to end.
+type connection interface {
+	// interrupt ends it as soon as no request is under way.
+	interrupt()
+	// abort ends it now.
+	abort()
+}
+
+// settings are what a reload may change on a listener that stays open. They
+// are never written once they are in use.
+type settings struct {
+	model.Limits
+	protocol       model.ListenerProtocol
+	heads          h1.Limits
+	TrustedProxies []netip.Prefix
+
+	// TLS listeners only.
+	files      []model.CertificateFiles
+	minVersion model.TLSVersion
+	store      *certs.Store
+	tls        *tls.Config
+	h2         *http2.Server
+	http       *http.Server // what h2 takes its settings from
+}
+
+// newSettings makes the settings of m. Certificates that are loaded are kept,
+// with the sessions that clients may resume.
+func newSettings(m *model.Listener, old *settings, log *slog.Logger) (*settings, error) {
+	s := &settings{
+		Limits: m.Limits, protocol: m.Protocol, TrustedProxies: m.TrustedProxies,
+		heads: h1.Limits{HeadBytes: m.Limits.HeaderBytes, Fields: m.Limits.HeaderCount},
+	}
+	if m.Protocol != model.ListenerHTTPS {
+		return s, nil
+	}
+	s.files, s.minVersion = m.Certificates, m.MinTLSVersion
+	if old != nil && old.store != nil && slices.Equal(old.files, s.files) {
+		s.store = old.store
+	} else {
+		store, err := certs.New(s.files, log)
+		if err != nil {
+			return nil, err
+		}
+		s.store = store
+	}
+	if old != nil && old.store == s.store && old.minVersion == s.minVersion && old.Limits == s.Limits {
+		s.tls, s.h2, s.http = old.tls, old.h2, old.http
+		return s, nil
+	}
+	s.tls = certs.ServerConfig(s.store, s.minVersion, []string{"h2", "http/1.1"})
+	s.http = &http.Server{MaxHeaderBytes: s.HeaderBytes, IdleTimeout: s.IdleTimeout, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	s.h2 = &http2.Server{
+		MaxConcurrentStreams: uint32(s.ConcurrentStreams),
+		IdleTimeout:          s.IdleTimeout,
+		ReadIdleTimeout:      s.BodyTimeout, // then a ping must be answered
+		WriteByteTimeout:     s.BodyTimeout,
+	}
+	if err := http2.ConfigureServer(s.http, s.h2); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// listen opens an address. Nothing is accepted yet, but clients' connections
+// are: they wait in the kernel's queue.
+func listen(p *Plane, m *plan.Listener, set *settings) (*listener, error) {
+	network, host := "tcp", ""
+	if a := m.Bind.Addr(); a.IsValid() {
+		host = a.String()
+		network = "tcp6"
+		if a.Is4() {
+			network = "tcp4"
+		}
+	}
+	ln, err := new(net.ListenConfig).Listen(context.Background(), network, net.JoinHostPort(host, strconv.Itoa(int(m.Bind.Port()))))
+	if err != nil {
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return nil, errors.New("address " + m.Address + " is in use by another process")
+		}
+		return nil, err
+	}
+	l := &listener{plane: p, key: listenerKey(m), name: m.Name, ln: ln.(*net.TCPListener), open: make(map[connection]struct{})}
+	l.stats.init()
+	l.use(set)
+	return l, nil
+}
+
+// use puts settings in force for connections and requests that begin.
+func (l *listener) use(set *settings) {
+	old := l.set.Swap(set)
+	if set.store == nil || old != nil && old.store == set.store {
+		return
+	}
+	l.plane.wg.Go(func() {
+		ctx, stop := context.WithCancel(l.plane.ctx)
+		defer stop()
+		// The store is looked after until another takes its place, which is
+		// noticed at the next look.
+		set.store.Watch(whileUsed(ctx, l, set.store), certInterval)
+	})
+}
+
+// whileUsed returns a context that ends when the listener closes or uses
+// another store.
+func whileUsed(ctx context.Context, l *listener, store *certs.Store) context.Context {
+	ctx, stop := context.WithCancel(ctx)
+	t := time.NewTicker(certInterval)
+	l.plane.wg.Go(func() {
+		defer stop()
+		defer t.Stop()
+		for !l.draining.Load() && l.set.Load().store == store {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+			}
+		}
+	})
+	return ctx
+}
+
+// bound returns the address that the listener has.
+func (l *listener) bound() netip.AddrPort { return l.ln.Addr().(*net.TCPAddr).AddrPort() }
+
+// discard closes a listener that never accepted.
+func (l *listener) discard() {
+	l.draining.Store(true)
+	l.ln.Close()
+}
+
+// close stops accepting. Connections that wait in the kernel's queue are still
+// served, since closing would reset them; connections without a request under
+// way end, the others after their answer.
+func (l *listener) close() {
+	if l.draining.Swap(true) {
+		return
+	}
+	l.ln.SetDeadline(time.Now().Add(50 * time.Millisecond)) // accept closes the socket
+	if h := l.set.Load().http; h != nil {
+		// There is no listener of the standard library's to wait for: this
+		// only sends GOAWAY.
+		h.Shutdown(l.plane.ctx)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.open {
+		c.interrupt()
+	}
+}
+
+// abort ends all connections and returns their number.
+func (l *listener) abort() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.open {
+		c.abort()
+	}
+	return len(l.open)
+}
+
+// accept accepts connections until the listener closes.
+func (l *listener) accept() {
+	defer l.ln.Close()
+	trouble := false
+	for {
+		nc, err := l.ln.AcceptTCP()
+		switch {
+		case err == nil:
+			trouble = false
+			l.admit(nc)
+		case l.draining.Load():
+			return
+		default:
+			// Out of descriptors or memory: it will pass, and spinning would
+			// not help.
+			if !trouble {
+				trouble = true
+				l.plane.log.Error("cannot accept connections", "listener", l.name, "error", err)
+			}
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-l.plane.ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// admit serves a connection unless that would exceed a limit.
+func (l *listener) admit(nc *net.TCPConn) {
+	set := l.set.Load()
+	l.stats.accepted.Inc()
+	client := nc.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+	if l.stats.open.Load() >= int64(set.Connections) {
+		l.stats.limits[limitConnections].Inc()
+		refuse(nc)
+		return
+	}
+	if !l.perClient.enter(client, set.ConnectionsPerClient) {
+		l.stats.limits[limitPerClient].Inc()
+		refuse(nc)
+		return
+	}
+	l.stats.open.Add(1)
+	l.sessions.Go(func() {
+		defer l.stats.open.Add(-1)
+		defer l.perClient.leave(client)
+		defer nc.Close()
+		defer l.recovered()
+		l.serve(nc, set)
+	})
+}
+
+// refuse closes a connection with a reset, which leaves no state behind.
+func refuse(nc *net.TCPConn) {
+	nc.SetLinger(0)
+	nc.Close()
+}
+
+// recovered keeps a defect that one connection meets from ending the process.
+// It is deferred.
+func (l *listener) recovered() {
+	if v := recover(); v != nil {
+		l.stats.panics.Inc()
+		l.plane.log.Error("defect: connection ended", "listener", l.name, "panic", v, "stack", string(debug.Stack()))
+	}
+}
+
+// serve serves one connection to its end.
+func (l *listener) serve(nc *net.TCPConn, set *settings) {
+	if set.tls == nil {
+		l.serveHTTP1(loop.New(nc), nil)
+		return
+	}
+	tc := tls.Server(nc, set.tls)
+	h := handshake{nc}
+	l.enter(h)
+	nc.SetDeadline(time.Now().Add(set.HeaderTimeout))
+	err := tc.Handshake()
+	l.leave(h)
+	if err != nil {
+		l.stats.handshakes.Inc()
+		if errors.Is(err, loop.ErrTimeout) {
+			l.stats.limits[limitHandshake].Inc()
+		}
+		l.plane.log.Debug("TLS handshake", "listener", l.name, "client", nc.RemoteAddr().String(), "error", err)
+		return
+	}
+	nc.SetDeadline(time.Time{})
+	state := tc.ConnectionState()
+	if state.NegotiatedProtocol == "h2" {
+		l.serveHTTP2(tc, set, &state)
+		return
+	}
+	l.serveHTTP1(loop.New(tc), &state)
+}
+
+func (l *listener) serveHTTP1(c loop.Conn, state *tls.ConnectionState) {
+	s := newSession(l, c, state)
+	c.SetWriteTimeout(s.set.BodyTimeout)
+	l.enter(s)
+	defer l.leave(s)
+	s.serve()
+}
+
+// enter lists a connection, so that it can be told to end.
+func (l *listener) enter(c connection) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open[c] = struct{}{}
+}
+
+func (l *listener) leave(c connection) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.open, c)
+}
+
+// handshake is a connection that has not got further.
+type handshake struct{ nc *net.TCPConn }
+
+func (h handshake) interrupt() {} // bounded by the header time-out
+func (h handshake) abort()     { h.nc.Close() }
+
+func (s *session) abort() { s.c.Abort() }

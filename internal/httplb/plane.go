@@ -1,0 +1,376 @@
+package httplb
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"fairlead/internal/certs"
+	"fairlead/internal/loop"
+	"fairlead/internal/model"
+	"fairlead/internal/plan"
+	"fairlead/internal/telemetry"
+)
+
+// sweepInterval is how often unused connections to endpoints are looked over.
+const sweepInterval = time.Second
+
+// certInterval is how often certificate files are looked at.
+const certInterval = 2 * time.Second
+
+// Plane serves the http and https listeners of a plan.
+type Plane struct {
+	log  *slog.Logger
+	snap atomic.Pointer[snapshot]
+
+	stop context.CancelFunc // ends what runs beside connections
+	ctx  context.Context
+	wg   sync.WaitGroup // of all goroutines
+
+	applying sync.Mutex // serialises Apply and Shutdown
+
+	mu        sync.Mutex // guards what follows
+	listeners map[string]*listener
+	leaving   map[*listener]struct{} // removed, with requests in flight
+	upstreams map[upstreamKey]*upstream
+	clients   map[clientKey]*watchedClient
+	balancers map[string]*balancerStats
+}
+
+// clientKey identifies the TLS material of a pool.
+type clientKey struct {
+	pool  string
+	files model.PoolTLS
+}
+
+type watchedClient struct {
+	*certs.Client
+	stop context.CancelFunc
+}
+
+// snapshot is a plan with what this plane keeps beside it. It is never written
+// once it is published.
+type snapshot struct {
+	plan      *plan.Plan
+	upstreams []*upstream      // by endpoint index
+	balancers []*balancerStats // by load balancer index
+	driver    *loop.Goroutines
+	log       *telemetry.AccessLog // nil when there is none
+}
+
+// New returns a plane without listeners.
+func New(log *slog.Logger) *Plane {
+	p := &Plane{
+		log:       log,
+		listeners: make(map[string]*listener),
+		leaving:   make(map[*listener]struct{}),
+		upstreams: make(map[upstreamKey]*upstream),
+		clients:   make(map[clientKey]*watchedClient),
+		balancers: make(map[string]*balancerStats),
+	}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	p.wg.Go(p.sweep)
+	return p
+}
+
+// Apply puts a plan in force: all of it, or, with an error, nothing. New
+// listeners are opened before the plan is published and removed ones are closed
+// after it; those that stay are not touched. Requests in flight end under the
+// plan they began with. log is the access log; nil for none.
+func (p *Plane) Apply(pl *plan.Plan, log *telemetry.AccessLog) error {
+	p.applying.Lock()
+	defer p.applying.Unlock()
+	if p.ctx.Err() != nil {
+		return context.Cause(p.ctx)
+	}
+	opened, kept, err := p.open(pl)
+	if err != nil {
+		return err
+	}
+	snap, err := p.snapshot(pl, log)
+	if err != nil {
+		for _, l := range opened {
+			l.discard()
+		}
+		return err
+	}
+	p.snap.Store(snap)
+	for l, set := range kept {
+		l.use(set)
+	}
+	for _, l := range opened {
+		p.start(l)
+	}
+	p.retire(pl, snap)
+	return nil
+}
+
+// listenerKey is the identity of a listener: its address, or, where the kernel
+// chooses the port, its name.
+func listenerKey(l *plan.Listener) string {
+	if l.Bind.Port() == 0 {
+		return l.Name + " " + l.Bind.String()
+	}
+	return l.Bind.String()
+}
+
+// open opens the listeners of pl that are not open, and prepares the settings
+// of those that are.
+func (p *Plane) open(pl *plan.Plan) (opened map[string]*listener, kept map[*listener]*settings, err error) {
+	opened, kept = make(map[string]*listener), make(map[*listener]*settings)
+	defer func() {
+		if err != nil {
+			for _, l := range opened {
+				l.discard()
+			}
+		}
+	}()
+	for i := range pl.Listeners {
+		m := &pl.Listeners[i]
+		key := listenerKey(m)
+		var old *settings
+		l := p.listeners[key] // only Apply, which is serialised, writes the map
+		if l != nil {
+			old = l.set.Load()
+		}
+		set, err := newSettings(m.Listener, old, p.log)
+		if err != nil {
+			return opened, kept, fmt.Errorf("listener %q: %w", m.Name, err)
+		}
+		if l != nil {
+			kept[l] = set
+			continue
+		}
+		if l, err = listen(p, m, set); err != nil {
+			return opened, kept, fmt.Errorf("listener %q: %w", m.Name, err)
+		}
+		opened[key] = l
+	}
+	return opened, kept, nil
+}
+
+// start begins to accept on a new listener.
+func (p *Plane) start(l *listener) {
+	p.mu.Lock()
+	p.listeners[l.key] = l
+	p.mu.Unlock()
+	p.log.Info("listening", "listener", l.name, "address", l.ln.Addr().String(), "protocol", string(l.set.Load().protocol))
+	p.wg.Go(l.accept)
+}
+
+// snapshot makes the next snapshot. What it needs and is not there yet is made.
+func (p *Plane) snapshot(pl *plan.Plan, log *telemetry.AccessLog) (*snapshot, error) {
+	s := &snapshot{plan: pl, log: log, driver: new(loop.Goroutines)}
+	for _, a := range pl.Config.Node.SourceAddresses {
+		if a.Unmap().Is4() {
+			s.driver.Source4 = a
+		} else {
+			s.driver.Source6 = a
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range pl.Endpoints {
+		u, err := p.upstream(e)
+		if err != nil {
+			return nil, fmt.Errorf("pool %q: %w", e.Pool.Name, err)
+		}
+		s.upstreams = append(s.upstreams, u)
+	}
+	for _, b := range pl.LoadBalancers {
+		stats := p.balancers[b.Name]
+		if stats == nil {
+			stats = &balancerStats{name: b.Name}
+			p.balancers[b.Name] = stats
+		}
+		s.balancers = append(s.balancers, stats)
+	}
+	return s, nil
+}
+
+// upstream finds the connections to an endpoint, or makes a place for them; the
+// lock is held.
+func (p *Plane) upstream(e *plan.Endpoint) (*upstream, error) {
+	key := upstreamKeyOf(e)
+	if u := p.upstreams[key]; u != nil {
+		return u, nil
+	}
+	u := &upstream{key: key, load: e.Load, pool: e.Pool.Load}
+	u.stats.init()
+	if key.tls {
+		ck := clientKey{e.Pool.Name, e.Pool.TLSFiles}
+		c := p.clients[ck]
+		if c == nil {
+			client, err := certs.NewClient(e.Pool.TLSFiles, p.log)
+			if err != nil {
+				return nil, err
+			}
+			ctx, stop := context.WithCancel(p.ctx)
+			c = &watchedClient{client, stop}
+			p.clients[ck] = c
+			p.wg.Go(func() { client.Watch(ctx, certInterval) })
+		}
+		u.tls = c.Client
+	}
+	p.upstreams[key] = u
+	return u, nil
+}
+
+func upstreamKeyOf(e *plan.Endpoint) upstreamKey {
+	k := upstreamKey{pool: e.Pool.Name, endpoint: e.Name, address: e.Key, tls: e.Pool.TLS}
+	if k.tls {
+		k.serverName, k.files = e.ServerName, e.Pool.TLSFiles
+	}
+	return k
+}
+
+// retire ends what the new plan has no use for.
+func (p *Plane) retire(pl *plan.Plan, s *snapshot) {
+	wanted := make(map[string]bool)
+	for i := range pl.Listeners {
+		wanted[listenerKey(&pl.Listeners[i])] = true
+	}
+	endpoints := make(map[*upstream]bool)
+	clients := make(map[*certs.Client]bool)
+	for _, u := range s.upstreams {
+		endpoints[u] = true
+		clients[u.tls] = true
+	}
+	balancers := make(map[string]bool)
+	for _, b := range pl.LoadBalancers {
+		balancers[b.Name] = true
+	}
+
+	var closing []*listener
+	p.mu.Lock()
+	for key, l := range p.listeners {
+		if !wanted[key] {
+			delete(p.listeners, key)
+			p.leaving[l] = struct{}{}
+			closing = append(closing, l)
+		}
+	}
+	for key, u := range p.upstreams {
+		if !endpoints[u] {
+			delete(p.upstreams, key)
+			u.close()
+		}
+	}
+	for key, c := range p.clients {
+		if !clients[c.Client] {
+			delete(p.clients, key)
+			c.stop()
+		}
+	}
+	for name := range p.balancers {
+		if !balancers[name] {
+			delete(p.balancers, name)
+		}
+	}
+	p.mu.Unlock()
+	for _, l := range closing {
+		p.log.Info("listener is closed; its requests finish", "listener", l.name, "address", l.ln.Addr().String())
+		l.close()
+		p.wg.Go(func() {
+			l.sessions.Wait()
+			p.mu.Lock()
+			delete(p.leaving, l)
+			p.mu.Unlock()
+		})
+	}
+}
+
+// current returns the listeners that accept.
+func (p *Plane) current() []*listener {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := make([]*listener, 0, len(p.listeners))
+	for _, l := range p.listeners {
+		list = append(list, l)
+	}
+	return list
+}
+
+// ListenerState is an open listener, for status.
+type ListenerState struct {
+	Name     string
+	Protocol model.ListenerProtocol
+	Address  netip.AddrPort // as bound
+	Open     int64          // connections
+}
+
+// Listeners returns the listeners that accept.
+func (p *Plane) Listeners() []ListenerState {
+	var list []ListenerState
+	for _, l := range p.current() {
+		list = append(list, ListenerState{l.name, l.set.Load().protocol, l.bound(), l.stats.open.Load()})
+	}
+	return list
+}
+
+// sweep looks over unused connections until the plane stops.
+func (p *Plane) sweep() {
+	t := time.NewTicker(sweepInterval)
+	defer t.Stop()
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-t.C:
+		}
+		snap := p.snap.Load()
+		if snap == nil {
+			continue
+		}
+		now := loop.Now()
+		for i, u := range snap.upstreams {
+			u.sweep(snap.plan.Endpoints[i].Pool.IdleTimeout, now)
+		}
+	}
+}
+
+// Shutdown stops accepting, lets requests in flight finish until ctx is done,
+// then cuts what is left and reports how many connections that were.
+func (p *Plane) Shutdown(ctx context.Context) (cut int) {
+	p.applying.Lock()
+	defer p.applying.Unlock()
+	p.mu.Lock()
+	var all []*listener
+	for _, l := range p.listeners {
+		all = append(all, l)
+	}
+	for l := range p.leaving {
+		all = append(all, l)
+	}
+	p.mu.Unlock()
+	done := make(chan struct{})
+	for _, l := range all {
+		l.close()
+	}
+	go func() {
+		for _, l := range all {
+			l.sessions.Wait()
+		}
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		for _, l := range all {
+			cut += l.abort()
+		}
+		<-done
+	}
+	p.stop()
+	p.mu.Lock()
+	for _, u := range p.upstreams {
+		u.close()
+	}
+	p.mu.Unlock()
+	p.wg.Wait()
+	return cut
+}

@@ -1,0 +1,187 @@
+package httplb
+
+import (
+	"strconv"
+	"sync"
+
+	"fairlead/internal/h1"
+	"fairlead/internal/telemetry"
+)
+
+// limit names a bound on clients; each has a counter.
+type limit int
+
+const (
+	limitConnections limit = iota
+	limitPerClient
+	limitHeaderTimeout
+	limitHandshake
+	limitBodyTimeout
+	limitSendTimeout
+	limitUpgradeIdle
+	limits
+)
+
+func (l limit) String() string {
+	return [...]string{"connections", "connections_per_client", "header_timeout", "tls_handshake_timeout",
+		"body_timeout", "send_timeout", "upgrade_idle_timeout"}[l]
+}
+
+// classes counts answers by the first digit of their status; 0 is none.
+type classes [10]telemetry.Counter
+
+// listenerStats counts what one listener does.
+type listenerStats struct {
+	accepted   telemetry.Counter
+	open       telemetry.Gauge
+	upgraded   telemetry.Gauge
+	handshakes telemetry.Counter // failed ones
+	bytesIn    telemetry.Counter
+	bytesOut   telemetry.Counter
+	panics     telemetry.Counter
+	classes    classes // of requests for no load balancer
+	limits     [limits]telemetry.Counter
+	failures   []telemetry.Counter // by failure.kind
+	malformed  malformed
+}
+
+func (s *listenerStats) init() { s.failures = make([]telemetry.Counter, len(failures)) }
+
+// malformed counts refused messages by reason.
+type malformed struct {
+	mu    sync.Mutex
+	count map[string]uint64
+}
+
+func (m *malformed) countReason(e *h1.Error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.count == nil {
+		m.count = make(map[string]uint64)
+	}
+	m.count[e.Reason]++
+}
+
+// balancerStats counts the requests of one load balancer.
+type balancerStats struct {
+	name       string
+	requests   telemetry.Counter
+	classes    classes
+	retries    telemetry.Counter
+	exhausted  telemetry.Counter // retries that the budget did not allow
+	clientGone telemetry.Counter
+	duration   telemetry.Histogram
+	budget     budget
+}
+
+// endpointStats counts the requests of one endpoint.
+type endpointStats struct {
+	requests telemetry.Counter
+	connects telemetry.Counter
+	resent   telemetry.Counter
+	failures []telemetry.Counter // by failure.kind
+}
+
+func (s *endpointStats) init() { s.failures = make([]telemetry.Counter, len(failures)) }
+
+func counter(name, help string, labels ...string) *telemetry.Desc {
+	return &telemetry.Desc{Name: name, Help: help, Kind: telemetry.CounterKind, Labels: labels}
+}
+
+func gauge(name, help string, labels ...string) *telemetry.Desc {
+	return &telemetry.Desc{Name: name, Help: help, Kind: telemetry.GaugeKind, Labels: labels}
+}
+
+var (
+	descAccepted   = counter("fairlead_http_connections_total", "Connections accepted.", "listener")
+	descOpen       = gauge("fairlead_http_connections_open", "Connections open now.", "listener")
+	descUpgraded   = gauge("fairlead_http_upgraded_open", "Upgraded connections (WebSocket) open now.", "listener")
+	descHandshakes = counter("fairlead_http_tls_failed_total", "TLS handshakes with clients that failed.", "listener")
+	descIn         = counter("fairlead_http_received_bytes_total", "Bytes received from clients, heads included.", "listener")
+	descOut        = counter("fairlead_http_sent_bytes_total", "Bytes sent to clients, heads included.", "listener")
+	descPanics     = counter("fairlead_http_panics_total", "Connections that ended by a defect of Fairlead.", "listener")
+	descUnrouted   = counter("fairlead_http_unrouted_total", "Answers to requests that reached no load balancer, by class of status.", "listener", "class")
+	descLimits     = counter("fairlead_http_limited_total", "Times that a limit ended or refused something.", "listener", "limit")
+	descFailures   = counter("fairlead_http_errors_total", "Errors answered by Fairlead itself, by status and reason.", "listener", "status", "reason")
+	descMalformed  = counter("fairlead_http_malformed_total", "Requests refused because they could not be read one way only.", "listener", "reason")
+
+	descRequests  = counter("fairlead_http_requests_total", "Requests by class of the answer's status; 0 where there was none.", "load_balancer", "class")
+	descRetries   = counter("fairlead_http_retries_total", "Requests that another endpoint was asked for after a failure.", "load_balancer")
+	descExhausted = counter("fairlead_http_retries_refused_total", "Retries that the budget did not allow.", "load_balancer")
+	descGone      = counter("fairlead_http_client_gone_total", "Requests whose client went away before the end of the answer.", "load_balancer")
+	descDuration  = &telemetry.Desc{Name: "fairlead_http_request_seconds", Help: "Time from a request's first byte to its answer's last.", Kind: telemetry.HistogramKind, Labels: []string{"load_balancer"}}
+
+	descEndpointRequests = counter("fairlead_endpoint_requests_total", "Requests sent to an endpoint.", "pool", "endpoint")
+	descEndpointFailures = counter("fairlead_endpoint_errors_total", "Requests that failed at an endpoint, by status and reason.", "pool", "endpoint", "status", "reason")
+	descEndpointConnects = counter("fairlead_endpoint_connects_total", "Connections made to an endpoint.", "pool", "endpoint")
+	descEndpointResent   = counter("fairlead_endpoint_resent_total", "Requests sent once more because the connection ended before an answer.", "pool", "endpoint")
+	descEndpointIdle     = gauge("fairlead_endpoint_idle_connections", "Unused connections kept to an endpoint.", "pool", "endpoint")
+)
+
+// Collect implements telemetry.Source.
+func (p *Plane) Collect(e *telemetry.Emitter) {
+	for _, l := range p.current() {
+		l.stats.collect(e, l.name)
+	}
+	snap := p.snap.Load()
+	if snap == nil {
+		return
+	}
+	for _, b := range snap.balancers {
+		if b != nil {
+			b.collect(e)
+		}
+	}
+	for _, u := range snap.upstreams {
+		pool, endpoint := u.key.pool, u.key.endpoint
+		e.Counter(descEndpointRequests, u.stats.requests.Load(), pool, endpoint)
+		e.Counter(descEndpointConnects, u.stats.connects.Load(), pool, endpoint)
+		e.Counter(descEndpointResent, u.stats.resent.Load(), pool, endpoint)
+		e.Gauge(descEndpointIdle, float64(u.idleCount()), pool, endpoint)
+		for i, f := range failures {
+			if n := u.stats.failures[i].Load(); n > 0 {
+				e.Counter(descEndpointFailures, n, pool, endpoint, strconv.Itoa(f.status), f.reason)
+			}
+		}
+	}
+}
+
+func (s *listenerStats) collect(e *telemetry.Emitter, name string) {
+	e.Counter(descAccepted, s.accepted.Load(), name)
+	e.Gauge(descOpen, float64(s.open.Load()), name)
+	e.Gauge(descUpgraded, float64(s.upgraded.Load()), name)
+	e.Counter(descHandshakes, s.handshakes.Load(), name)
+	e.Counter(descIn, s.bytesIn.Load(), name)
+	e.Counter(descOut, s.bytesOut.Load(), name)
+	e.Counter(descPanics, s.panics.Load(), name)
+	for l := range limits {
+		e.Counter(descLimits, s.limits[l].Load(), name, l.String())
+	}
+	s.classes.collect(e, descUnrouted, name)
+	for i, f := range failures {
+		if n := s.failures[i].Load(); n > 0 {
+			e.Counter(descFailures, n, name, strconv.Itoa(f.status), f.reason)
+		}
+	}
+	s.malformed.mu.Lock()
+	defer s.malformed.mu.Unlock()
+	for reason, n := range s.malformed.count {
+		e.Counter(descMalformed, n, name, reason)
+	}
+}
+
+func (b *balancerStats) collect(e *telemetry.Emitter) {
+	b.classes.collect(e, descRequests, b.name)
+	e.Counter(descRetries, b.retries.Load(), b.name)
+	e.Counter(descExhausted, b.exhausted.Load(), b.name)
+	e.Counter(descGone, b.clientGone.Load(), b.name)
+	e.Histogram(descDuration, &b.duration, b.name)
+}
+
+func (c *classes) collect(e *telemetry.Emitter, d *telemetry.Desc, name string) {
+	for i := range c {
+		if n := c[i].Load(); n > 0 {
+			e.Counter(d, n, name, strconv.Itoa(i)+"xx")
+		}
+	}
+}
