@@ -76,7 +76,7 @@ func NewClient(names model.PoolTLS, log *slog.Logger) (*Client, error) {
 			return err
 		}
 		if cert != nil {
-			warn(log, names.Certificate, cert)
+			warn(log, names.Certificate, cert.Leaf, time.Now())
 		}
 		c.current.Store(&identity{roots: roots, cert: cert})
 		return nil

@@ -3,6 +3,7 @@ package certs
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"strings"
@@ -61,7 +62,7 @@ func New(certificates []model.CertificateFiles, log *slog.Logger) (*Store, error
 			cert, err := parsePair(names.Certificate, names.Key, contents[0], contents[1])
 			if err == nil {
 				p.cert = cert
-				warn(log, names.Certificate, cert)
+				warn(log, names.Certificate, cert.Leaf, time.Now())
 			}
 			return err
 		}, names.Certificate, names.Key)
@@ -79,9 +80,8 @@ func New(certificates []model.CertificateFiles, log *slog.Logger) (*Store, error
 
 // warn logs what is doubtful about a certificate that is taken up all the
 // same: what is declared is served.
-func warn(log *slog.Logger, file string, cert *tls.Certificate) {
-	leaf := cert.Leaf
-	switch now := time.Now(); {
+func warn(log *slog.Logger, file string, leaf *x509.Certificate, now time.Time) {
+	switch {
 	case now.After(leaf.NotAfter):
 		log.Warn("certificate has expired", "file", file, "not_after", leaf.NotAfter)
 	case now.Before(leaf.NotBefore):
