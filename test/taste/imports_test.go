@@ -49,8 +49,8 @@ var layers = []layer{
 		"the choice is a function of the plan and the tables, so that all planes share it and a recorded one can be replayed"},
 
 	// Planes: they know the engine and never each other.
-	{"internal/httplb", []string{"internal/plan", "internal/steer", "internal/health", "internal/load", "internal/h1", "internal/loop", "internal/telemetry", "internal/certs"},
-		"a plane knows the engine that all planes share and no other plane; what was written it sees only as the plan has it"},
+	{"internal/httplb", []string{"internal/model", "internal/plan", "internal/steer", "internal/health", "internal/load", "internal/h1", "internal/loop", "internal/telemetry", "internal/certs"},
+		"a plane knows the engine that all planes share, the vocabulary, and no other plane; it neither reads files nor answers operators"},
 	{"internal/admin", []string{"internal/model", "internal/plan", "internal/health", "internal/load", "internal/telemetry"},
 		"it shows the plan and the tables as they are, and must not reach into the planes to do so"},
 
