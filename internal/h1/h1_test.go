@@ -399,7 +399,11 @@ func TestHeadLimits(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cuts := ways(c.raw)
 			if len(c.raw) > 1000 {
-				cuts = append(cuts[:0:0], nil, cuts[len(cuts)-1])
+				var some []int // feed copies, so each byte would be quadratic
+				for i := 0; i < len(c.raw); i += 997 {
+					some = append(some, i)
+				}
+				cuts = [][]int{nil, some}
 			}
 			for _, cut := range cuts {
 				var r h1.Request

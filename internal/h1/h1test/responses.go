@@ -1,5 +1,7 @@
 package h1test
 
+import "strings"
+
 // MalformedResponse is a response head that must be refused: a bad endpoint.
 type MalformedResponse struct {
 	Name, Raw string
@@ -63,6 +65,7 @@ var MalformedResponses = []MalformedResponse{
 	{"gzip then chunked", ok("Transfer-Encoding: gzip, chunked\r\n")},
 	{"chunked twice", ok("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n") + "0\r\n\r\n"},
 	{"coding in HTTP/1.0", "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+	{"Connection with over 32 options", ok("Connection: " + strings.Repeat("x,", 33) + "\r\n")},
 	{"bad length in 204", "HTTP/1.1 204 No Content\r\nContent-Length: x\r\n\r\n"},
 }
 
