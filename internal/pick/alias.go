@@ -1,6 +1,9 @@
 package pick
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // Alias draws a position with a probability proportional to its weight, in
 // constant time whatever their number (Vose, "A Linear Algorithm for
@@ -72,13 +75,21 @@ func (a *Alias) Pick(r uint64) int {
 // Len returns how many positions have a weight above 0.
 func (a *Alias) Len() int { return len(a.columns) }
 
-// positive returns the positions whose weight is above 0, and their sum.
+// positive returns the positions whose weight is above 0, and their sum. It
+// adds up in the order of size, so that the sum is the same to the last bit
+// in whatever order the positions are: a table laid out by it must not depend
+// on that.
 func positive(weights []float64) (live []int, sum float64) {
+	var sorted []float64
 	for i, w := range weights {
 		if w > 0 {
 			live = append(live, i)
-			sum += w
+			sorted = append(sorted, w)
 		}
+	}
+	slices.Sort(sorted)
+	for _, w := range sorted {
+		sum += w
 	}
 	return live, sum
 }

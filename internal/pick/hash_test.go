@@ -143,20 +143,30 @@ func TestRendezvousWeightChangeMovesOnlyItsOwn(t *testing.T) {
 }
 
 func TestReorderingMovesNobody(t *testing.T) {
-	for _, h := range allHashed {
-		t.Run(h.name, func(t *testing.T) {
-			keys, weights := hostKeys(7), []float64{1, 0.5, 0.5, 0.25, 1, 0, 0.75}
-			before := h.build(keys, weights)
-			swappedKeys, swappedWeights := slices.Clone(keys), slices.Clone(weights)
-			slices.Reverse(swappedKeys)
-			slices.Reverse(swappedWeights)
-			after := h.build(swappedKeys, swappedWeights)
-			for _, c := range clients(30_000) {
-				if b, a := keys[before(c)], swappedKeys[after(c)]; a != b {
-					t.Fatalf("client %x moved from %s to %s", c, b, a)
+	// The sums of the second depend on the order of addition.
+	for _, weights := range [][]float64{{1, .5, .5, .25, 1, 0, .75}, {.03, .03, .28, .01, .04, .06, .1}} {
+		for _, h := range allHashed {
+			t.Run(h.name, func(t *testing.T) {
+				keys := hostKeys(7)
+				before := h.build(keys, weights)
+				for shift := range 6 {
+					order := []int{0, 2, 1, 3, 6, 5, 4}
+					order = append(order[shift:], order[:shift]...)
+					var otherKeys []string
+					var otherWeights []float64
+					for _, p := range order {
+						otherKeys = append(otherKeys, keys[p])
+						otherWeights = append(otherWeights, weights[p])
+					}
+					after := h.build(otherKeys, otherWeights)
+					for _, c := range clients(10_000) {
+						if b, a := keys[before(c)], otherKeys[after(c)]; a != b {
+							t.Fatalf("order %v: client %x moved from %s to %s", order, c, b, a)
+						}
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 }
 
@@ -310,12 +320,22 @@ func TestMaglevAttemptsLookElsewhere(t *testing.T) {
 			t.Fatalf("100 attempts for %x reach %d of 6 positions", c, len(seen))
 		}
 	}
-	// Envoy: hash ^= (2^64 - 1) - k + 1.
-	const hash, k = 0x0123456789abcdef, 3
-	var most uint64 = math.MaxUint64
-	if got, want := m.Lookup(hash, k), m.Lookup(hash^(most-k+1), 0); got != want {
-		t.Errorf("attempt %d finds %d, want %d", k, got, want)
+}
+
+// With most positions out of use the rest still have the shares of their
+// weights.
+func TestMaglevAttemptsFollowWeights(t *testing.T) {
+	weights := []float64{1, 1, .5, 1, 1, .25, 1, .25}
+	m := NewMaglev(hostKeys(8), weights, 0)
+	counts := make([]int, 8)
+	for _, c := range clients(60_000) {
+		p := m.Lookup(c, 0)
+		for attempt := uint64(1); p != 2 && p != 5 && p != 7; attempt++ {
+			p = m.Lookup(c, attempt)
+		}
+		counts[p]++
 	}
+	wantShares(t, counts, []float64{0, 0, .5, 0, 0, .25, 0, .25})
 }
 
 func TestMaglevSize(t *testing.T) {

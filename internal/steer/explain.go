@@ -101,7 +101,11 @@ func (t *Explanation) pools(c candidates, chosen int, ok bool) {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(c.rank(a), c.rank(b)) })
 
-	sum, equal := total(len(c.list), c.weight)
+	var sum float64
+	var equal bool
+	if c.weighted() { // else the weights are of another list
+		sum, equal = total(len(c.list), c.weight)
+	}
 	for _, i := range order {
 		pc := newPoolCandidate(c.list[i], c.place, c.now)
 		pc.Dropped = c.dropped(i)

@@ -24,16 +24,13 @@ func choosePool(lb *plan.LoadBalancer, f *Facts, r Source, now time.Time, not *p
 	c := candidates{lb: lb, place: &f.Place, now: now, not: not}
 	c.list, c.reason = list(lb, &f.Place)
 	i, ok := c.take(r)
-	if ok {
-		c.reason = c.because(i)
-	}
 	if t != nil {
 		t.pools(c, i, ok)
 	}
 	if !ok {
 		return nil, ReasonNone
 	}
-	return c.list[i], c.reason
+	return c.list[i], c.because(i)
 }
 
 // list returns the candidates and the reason for which one of them is taken.
