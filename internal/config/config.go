@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"fairlead/internal/model"
 )
@@ -127,14 +128,26 @@ func Parse(name string, data []byte, dir string) (*Document, error) {
 			errs = append(errs, e)
 		}
 	}
+	for _, f := range files(c) {
+		if strings.ContainsFunc(*f.name, unicode.IsControl) {
+			errs = append(errs, doc.errorAt(f.place.Path, fmt.Sprintf("%s %s: want a file name without control characters", f.place.Text, model.Show(*f.name))))
+		}
+		f.resolve(dir)
+	}
 	if len(errs) > 0 {
 		return nil, errs.sort()
 	}
 	doc.Warnings = Errors(doc.Warnings).sort()
-	for _, f := range files(c) {
-		f.resolve(dir)
-	}
 	return doc, nil
+}
+
+// Errors returns problems that were found after loading, with their places.
+func (d *Document) Errors(problems []model.Problem) Errors {
+	var errs Errors
+	for _, p := range problems {
+		errs = append(errs, d.errorAt(p.Path, p.Text))
+	}
+	return errs.sort()
 }
 
 // At returns the place of a model path such as

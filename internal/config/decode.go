@@ -251,6 +251,11 @@ func (d *decoder) keys(n ast.Node, at model.Place, each func(key string, e *ast.
 		}
 		tk := e.Key.GetToken()
 		key := tk.Value
+		if tightColon(e) {
+			// YAML takes this for one text; the library for a key and a value.
+			d.report(e.Key, at, "%s: want a space behind the colon, or quotes around a text", model.Show(key+":"))
+			continue
+		}
 		if first, ok := seen[key]; ok {
 			d.report(e.Key, at, "duplicate key %s: it is on line %d already", model.Show(key), first.Line)
 			continue
@@ -260,7 +265,16 @@ func (d *decoder) keys(n ast.Node, at model.Place, each func(key string, e *ast.
 	}
 }
 
-// at notes where the value of a key is: a scalar where it stands, anything
+// tightColon reports whether the value of a plain key follows the colon
+// without a space.
+func tightColon(e *ast.MappingValueNode) bool {
+	key, colon, value := e.Key.GetToken(), e.Start, firstToken(e.Value)
+	return e.Value.Type() != ast.NullType && colon != nil && value != nil &&
+		key.Type != token.SingleQuoteType && key.Type != token.DoubleQuoteType &&
+		value.Position.Line == colon.Position.Line && value.Position.Column == colon.Position.Column+1
+}
+
+// placeOf notes where the value of a key is: a scalar where it stands, anything
 // longer at its key.
 func (d *decoder) placeOf(e *ast.MappingValueNode, at model.Place) {
 	tk := e.Key.GetToken()
@@ -288,6 +302,7 @@ func (d *decoder) structure(n ast.Node, v reflect.Value, at model.Place, depth i
 	d.keys(n, at, func(key string, e *ast.MappingValueNode) {
 		i, ok := fields.index[key]
 		if !ok {
+			d.inBroken[at.Path] = true // it may be what is missing here
 			meant := model.DidYouMean(key, fields.names)
 			if meant == "" {
 				d.report(e.Key, at, "unknown key %s: want one of %s", model.Show(key), strings.Join(fields.names, ", "))
@@ -400,6 +415,9 @@ func scalarOf(n ast.Node) (scalar, bool) {
 func describe(n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
+		if v, _ := entries(n); len(v) == 1 && tightColon(v[0]) {
+			return "a mapping; put a text with colons in quotes"
+		}
 		return "a mapping"
 	case *ast.SequenceNode:
 		return "a list"
@@ -444,7 +462,7 @@ func (d *decoder) boolean(n ast.Node, v reflect.Value, at model.Place) {
 		v.SetBool(true)
 	case ok && b.Token.Value == "false":
 		v.SetBool(false)
-	case at.Path == "state.embedded" && describe(n) == "a mapping":
+	case at.Path == "state.embedded" && n.Type() == ast.MappingType:
 		d.fail(n, at, "members of an embedded cluster are not supported yet: want true or false")
 	default:
 		d.fail(n, at, "want true or false, got %s", describe(n))
@@ -487,7 +505,10 @@ func (d *decoder) number(n ast.Node, v reflect.Value, at model.Place) {
 // durationUnits are the units that durations are written in.
 var durationUnits = []string{"ms", "s", "m", "h"}
 
-var durationText = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`)
+var (
+	durationText = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`)
+	unknownUnit  = regexp.MustCompile(`^[0-9][0-9.]*([^0-9. ]+)$`)
+)
 
 func (d *decoder) duration(n ast.Node, v *time.Duration, at model.Place) {
 	const want = `want a duration such as "200ms", "5s", "1h30m", or a number of seconds`
@@ -512,8 +533,8 @@ func (d *decoder) duration(n ast.Node, v *time.Duration, at model.Place) {
 		}
 		*v = t
 	default:
-		if unit := strings.TrimLeft(s.text, "0123456789."); unit != "" && unit != s.text && !strings.ContainsAny(unit, "0123456789 ") {
-			d.wrong(n, at, model.Show(s.text), "unknown unit %s: want %s", model.Show(unit), model.OneOf(durationUnits))
+		if m := unknownUnit.FindStringSubmatch(s.text); m != nil {
+			d.wrong(n, at, model.Show(s.text), "unknown unit %s: want %s", model.Show(m[1]), model.OneOf(durationUnits))
 			return
 		}
 		d.fail(n, at, "%s, got %s", want, describe(n))

@@ -32,8 +32,11 @@ func TestEverythingWrongIsSaid(t *testing.T) {
 		names := map[string]bool{}
 		for _, c := range strings.Split("\n"+string(data), "\n=== ")[1:] {
 			name, rest, _ := strings.Cut(c, "\n")
-			input, want, _ := strings.Cut("\n"+rest, "\n>>>\n")
-			input = strings.TrimPrefix(input, "\n") + "\n"
+			input, want, ok := strings.Cut("\n"+rest+"\n", "\n>>>\n")
+			if !ok {
+				t.Fatalf("%s: case %q has no line >>>", file, name)
+			}
+			input = strings.TrimPrefix(input+"\n", "\n")
 			if names[name] {
 				t.Errorf("%s: two cases %q", file, name)
 			}

@@ -58,13 +58,7 @@ func parseYAML(name string, data []byte) (root ast.Node, errs Errors) {
 		return fail(p.Line, p.Column, "YAML: %s", syntaxText(y.GetMessage()))
 	}
 	for _, doc := range file.Docs {
-		switch {
-		case doc.Body == nil:
-		case doc.Body.Type() == ast.DirectiveType:
-		case root != nil:
-			p := doc.Body.GetToken().Position
-			return fail(p.Line, p.Column, "a second document begins here: want one document in a file")
-		default:
+		if doc.Body != nil && doc.Body.Type() != ast.DirectiveType && doc.Body.Type() != ast.NullType {
 			root = doc.Body
 		}
 	}
@@ -97,7 +91,21 @@ func unreadable(data []byte) (line, column int, what string) {
 // excess finds the first token that is beyond what we let the parser see.
 func excess(tokens token.Tokens) (*token.Token, string) {
 	flow, anchors, aliases := 0, 0, 0
+	begun, ended := false, false // the document
 	for _, tk := range tokens {
+		switch tk.Type {
+		case token.CommentType:
+			continue
+		case token.DirectiveType:
+			return tk, "directives are not supported, leave the line out"
+		case token.DocumentEndType:
+			ended = true
+			continue
+		}
+		if ended || begun && tk.Type == token.DocumentHeaderType {
+			return tk, "a second document begins here: want one document in a file"
+		}
+		begun = true
 		switch tk.Type {
 		case token.SequenceStartType, token.MappingStartType:
 			flow++

@@ -18,6 +18,8 @@ func SplitAddress(addr string) (host string, port int, err error) {
 	switch {
 	case addr == "":
 		return "", 0, errors.New("want host, host:port, an IP address or [IPv6]:port")
+	case strings.Contains(addr, "://"):
+		return "", 0, errors.New("want an address, not a URL")
 	case addr[0] == '[':
 		inside, rest, ok := strings.Cut(addr[1:], "]")
 		if !ok {

@@ -27,6 +27,7 @@ type Place struct {
 	Path string // pools[0].endpoints[2].weight
 	Text string // pool "eu": endpoint "a": weight
 
+	key   int  // where the last key begins in Text
 	named bool // Text ends with the name of an item
 }
 
@@ -36,9 +37,9 @@ func (p Place) Key(key string) Place {
 	case p.Path == "":
 		return Place{Path: key, Text: key}
 	case p.named:
-		return Place{Path: p.Path + "." + key, Text: p.Text + ": " + key}
+		return Place{Path: p.Path + "." + key, Text: p.Text + ": " + key, key: len(p.Text) + 2}
 	default:
-		return Place{Path: p.Path + "." + key, Text: p.Text + "." + key}
+		return Place{Path: p.Path + "." + key, Text: p.Text + "." + key, key: len(p.Text) + 1}
 	}
 }
 
@@ -51,18 +52,17 @@ func (p Place) entry(key string) Place {
 // Item returns the place of an item in the list at p. An item that has a name
 // is called by it, others by their position.
 func (p Place) Item(i int, name string) Place {
-	item := Place{Path: fmt.Sprintf("%s[%d]", p.Path, i), named: true}
+	position := fmt.Sprintf("[%d]", i)
+	item := Place{Path: p.Path + position, Text: p.Text + position}
 	if name == "" {
-		item.Text = fmt.Sprintf("%s[%d]", p.Text, i)
-		item.named = false
 		return item
 	}
-	outer, list := "", p.Text
-	if cut := strings.LastIndex(list, ": "); cut >= 0 {
-		outer, list = list[:cut+2], list[cut+2:]
+	around := strings.TrimRight(p.Text[:p.key], ".: ")
+	if around != "" {
+		around += ": "
 	}
-	kind := strings.ReplaceAll(strings.TrimSuffix(list, "s"), "_", " ")
-	item.Text = outer + kind + " " + quote(name)
+	kind := strings.ReplaceAll(strings.TrimSuffix(p.Text[p.key:], "s"), "_", " ")
+	item.Text, item.named = around+kind+" "+quote(name), true
 	return item
 }
 

@@ -298,7 +298,7 @@ func (v *validator) node() {
 			family = "IPv4"
 		}
 		if first, ok := families[family]; ok {
-			v.clash(at, a, "want at most one "+family+" address, which is", first)
+			v.clash(at, a, "want at most one "+family+" address; the other is", first)
 			continue
 		}
 		families[family] = at

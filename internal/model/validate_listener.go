@@ -93,6 +93,9 @@ func (v *validator) listeners() {
 			continue // the rest depends on it
 		}
 		enum(v, at.Key("protocol"), l.Protocol)
+		if l.SpeaksHTTP() && !v.proxies() {
+			v.warn(at, "no load balancer has proxied: true: every request is answered with 404")
+		}
 		v.listenerTLS(at, l)
 		v.listenerTarget(at, l)
 		v.proxyProtocol(at.Key("proxy_protocol"), l)
@@ -111,6 +114,16 @@ func (v *validator) listeners() {
 			v.bad(at.Key("trusted_proxies"), "protocol %s has no X-Forwarded-For: want it with http, https or doh only", l.Protocol)
 		}
 	}
+}
+
+// proxies reports whether an http listener has anything to serve.
+func (v *validator) proxies() bool {
+	for i := range v.c.LoadBalancers {
+		if lb := &v.c.LoadBalancers[i]; lb.Enabled && lb.Proxied {
+			return true
+		}
+	}
+	return v.c.State != nil // the store may have one
 }
 
 // opened is an address that a process listens on.

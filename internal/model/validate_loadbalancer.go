@@ -138,12 +138,16 @@ func (v *validator) poolList(at Place, list []string) {
 func (v *validator) pool(at Place, name string) {
 	v.usedPools[name] = true
 	if v.pools[name] == nil {
-		var known []string
-		for i := range v.c.Pools {
-			known = append(known, v.c.Pools[i].Name)
-		}
-		v.dangling(at, "pool", name, known)
+		v.dangling(at, "pool", name, v.poolNames())
 	}
+}
+
+func (v *validator) poolNames() []string {
+	var names []string
+	for i := range v.c.Pools {
+		names = append(names, v.c.Pools[i].Name)
+	}
+	return names
 }
 
 // candidates returns every pool that a load balancer may choose, by whichever
@@ -182,11 +186,10 @@ func (v *validator) randomSteering(at Place, r *RandomSteering, candidates map[s
 		if candidates[name] {
 			continue
 		}
-		known := slices.Sorted(maps.Keys(candidates))
 		if v.pools[name] == nil {
-			v.bad(at, "no such pool%s", maybe(name, known))
+			v.bad(at, "no such pool%s", maybe(name, v.poolNames()))
 		} else {
-			v.bad(at, "not a pool of this load balancer: want one of %s", strings.Join(known, ", "))
+			v.bad(at, "not a pool of this load balancer: want one of %s", strings.Join(slices.Sorted(maps.Keys(candidates)), ", "))
 		}
 	}
 }

@@ -126,8 +126,10 @@ func (c *zoneCheck) owner(at Place, r *Record) bool {
 			c.bad(at, "the zone itself cannot be a CNAME: it has SOA and NS records")
 		case "DS":
 			c.bad(at, "DS records of the zone itself belong into the zone above it")
+		default:
+			return true
 		}
-		return true
+		return false
 	case strings.HasSuffix(r.Name, "."):
 		if full := CanonicalHost(r.Name); !below(full, c.origin) {
 			c.wrong(at, r.Name, "outside the zone %q", c.origin)
