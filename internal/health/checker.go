@@ -26,7 +26,7 @@ type CheckerConfig struct {
 // Checker probes targets on schedules of their own and records what it finds.
 //
 // A target that waits for its next check costs a timer and the target itself,
-// about 600 bytes; goroutines exist only while probes run. At most one probe
+// about 400 bytes; goroutines exist only while probes run. At most one probe
 // of a target is in flight.
 type Checker struct {
 	table *Table

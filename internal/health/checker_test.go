@@ -3,6 +3,7 @@ package health
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -546,4 +547,34 @@ func TestClose(t *testing.T) {
 			t.Errorf("verdict = %v, want unknown", s.Endpoints[0].Verdict)
 		}
 	})
+}
+
+// TestMemory holds the ceiling of what a waiting target costs; measured: see
+// the comment of Checker.
+func TestMemory(t *testing.T) {
+	log, _ := newLog(t)
+	table := NewTable(log)
+	c := newChecker(CheckerConfig{Table: table}, (&fakeProber{t: t}).probe)
+	defer c.Close()
+	p := new(testPlan)
+	const n = 10_000
+	p.declare(table, "web", n, monitor(func(m *model.Monitor) { m.Interval = time.Hour }))
+	for _, target := range p.targets { // known verdicts: the first check is up to a minute away
+		target.Endpoint.verdict.Store(uint32(Healthy))
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	goroutines := runtime.NumGoroutine()
+	c.Apply(p.targets)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	each := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / n
+	t.Logf("%d bytes for each target", each)
+	if each > 1000 {
+		t.Errorf("%d bytes for each target, want at most 1000", each)
+	}
+	if g := runtime.NumGoroutine() - goroutines; g > 50 {
+		t.Errorf("%d goroutines for %d waiting targets", g, n)
+	}
 }

@@ -89,6 +89,11 @@ func (p *httpProbe) follow(ctx context.Context, u *url.URL) (Result, error) {
 // request asks for u. It judges the answer, or, where redirects are followed
 // and the answer is one, returns where it leads.
 func (p *httpProbe) request(ctx context.Context, method string, u *url.URL, follow bool) (Result, *url.URL, error) {
+	req := (&http.Request{Method: method, URL: u, Host: u.Host, Header: p.header(u), Close: true}).WithContext(ctx)
+	var head bytes.Buffer
+	if err := req.Write(&head); err != nil {
+		return failed(FailureConfig, err.Error()), nil, nil
+	}
 	conn, err := p.connect(ctx, u)
 	if err != nil {
 		return Result{}, nil, err
@@ -97,10 +102,9 @@ func (p *httpProbe) request(ctx context.Context, method string, u *url.URL, foll
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
 
 	p.stage = stageAnswer
-	req := (&http.Request{Method: method, URL: u, Host: u.Host, Header: p.header(u), Close: true}).WithContext(ctx)
 	// An endpoint may answer before it has read all, and close: what it said
 	// counts more than that it did not listen.
-	writeErr := req.Write(conn)
+	_, writeErr := conn.Write(head.Bytes())
 	in := &io.LimitedReader{R: conn, N: maxHead}
 	br := bufio.NewReader(in)
 	if _, err := br.Peek(1); err != nil {

@@ -707,7 +707,10 @@ func TestGRPC(t *testing.T) {
 		{"TLS of another name", serve(true, secure), "/", true, func(t *Target) { t.HostHeader = "other.example.test" }, FailureName},
 		{"refused", closedPort, "/", false, nil, FailureRefused},
 		{"not gRPC", plain(ok), "/", false, nil, FailureInvalid},
-		{"closed at once", raw(func(net.Conn) {}), "/", false, nil, FailureInvalid},
+		{"closed without an answer", raw(func(c net.Conn) {
+			c.(*net.TCPConn).CloseWrite()
+			never(c)
+		}), "/", false, nil, FailureInvalid},
 		{"no answer in time", raw(never), "/", false, func(t *Target) { t.Monitor.Timeout = 200 * time.Millisecond }, FailureTimeout},
 		{"no connection in time", fullBacklog, "/", false, func(t *Target) { t.Monitor.Timeout = 200 * time.Millisecond }, FailureTCPTimeout},
 	} {
