@@ -78,6 +78,11 @@ var (
 		Help: "Further attempts after a time-out."}
 	probeResults = &telemetry.Desc{Name: "fairlead_probes_total", Kind: counter, Labels: []string{"result"},
 		Help: "Completed checks, by result: No failures, or the failure."}
+
+	resolverNames = &telemetry.Desc{Name: "fairlead_resolver_names", Kind: gauge,
+		Help: "Host names of endpoints that are kept resolved."}
+	resolverLookups = &telemetry.Desc{Name: "fairlead_resolver_lookups_total", Kind: counter, Labels: []string{"result"},
+		Help: "Look-ups of endpoints' host names, by result: found, not_found or failed."}
 )
 
 // Collect emits the state of the plan in force and of what is observed.
@@ -96,6 +101,13 @@ func (s *Server) Collect(e *telemetry.Emitter) {
 	}
 	if s.cfg.Probes != nil {
 		collectProbes(e, s.cfg.Probes())
+	}
+	if s.cfg.Lookups != nil {
+		l := s.cfg.Lookups()
+		e.Gauge(resolverNames, float64(l.Names))
+		e.Counter(resolverLookups, l.Found, "found")
+		e.Counter(resolverLookups, l.NotFound, "not_found")
+		e.Counter(resolverLookups, l.Failed, "failed")
 	}
 	p := s.cfg.Plan()
 	if p == nil {

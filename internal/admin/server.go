@@ -18,6 +18,7 @@ import (
 
 	"fairlead/internal/health"
 	"fairlead/internal/plan"
+	"fairlead/internal/resolve"
 	"fairlead/internal/telemetry"
 )
 
@@ -48,6 +49,9 @@ type Config struct {
 	Health *health.Table
 	// Probes returns the counts of the health checker. Optional.
 	Probes func() health.Stats
+	// Lookups returns the counts of the resolver of endpoints' host names.
+	// Optional.
+	Lookups func() resolve.Stats
 	// Listeners returns the open listeners. Optional.
 	Listeners func() []ListenerStatus
 	// Reloads returns how the configuration file was taken up. Optional.
@@ -67,10 +71,7 @@ type Server struct {
 
 // New makes a server and adds its metrics to the registry.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg}
-	if host, _, err := net.SplitHostPort(cfg.Address); err == nil {
-		s.host = hostName(host)
-	}
+	s := &Server{cfg: cfg, host: hostOf(cfg.Address)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/livez", s.live)
 	mux.HandleFunc("/readyz", s.ready)
@@ -144,11 +145,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 // whose name was made to resolve to this address (DNS rebinding) gives itself
 // away by that name. No Host at all, as in HTTP/1.0, comes from no browser.
 func (s *Server) knows(hostport string) bool {
-	host := hostport
-	if h, _, err := net.SplitHostPort(hostport); err == nil {
-		host = h
-	}
-	host = hostName(strings.Trim(host, "[]"))
+	host := hostOf(hostport)
 	if host == "" || host == "localhost" || host == s.host {
 		return true
 	}
@@ -156,8 +153,15 @@ func (s *Server) knows(hostport string) bool {
 	return err == nil
 }
 
-// hostName returns a host name as names are compared.
-func hostName(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
+// hostOf returns the host of a Host header or an address, as names are
+// compared.
+func hostOf(hostport string) string {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = strings.Trim(hostport, "[]") // no port
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
 
 // live says that the process answers.
 func (s *Server) live(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") }
