@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"fairlead/internal/model"
+	"fairlead/internal/pick"
 	"fairlead/internal/plan"
 )
 
-// busy makes a load balancer of four pools of n endpoints for each policy.
+// busy makes a load balancer of four pools of n endpoints.
 func busy(policy model.SteeringPolicy, inPool model.EndpointPolicy, n int) (*plan.LoadBalancer, *Facts) {
 	w := newWorld()
 	var pools []*plan.Pool
@@ -29,36 +30,36 @@ func busy(policy model.SteeringPolicy, inPool model.EndpointPolicy, n int) (*pla
 }
 
 func TestChoosingAllocatesNothing(t *testing.T) {
-	for _, policy := range builtPolicies {
-		for _, inPool := range endpointPolicies {
-			for _, n := range []int{4, 200} {
-				for _, state := range []string{"up", "half down", "fallback"} {
-					name := fmt.Sprintf("%s/%s/%d/%s", policy, inPool, n, state)
-					lb, f := busy(policy, inPool, n)
-					for i, p := range lb.Default {
-						p.Enabled = state != "fallback" || i == 3
-						if state == "half down" {
-							p.Enabled = i%2 == 0
-						}
+	for _, inPool := range endpointPolicies {
+		for _, n := range []int{4, many} {
+			lb, f := busy(model.SteerFailover, inPool, n)
+			pools := lb.Default
+			for _, policy := range builtPolicies {
+				for name, usable := range map[string][]bool{
+					"all up":    {true, true, true, true},
+					"half down": {false, true, false, true},
+					"fallback":  {false, false, false, true},
+				} {
+					lb.Policy, lb.Default = policy, pools
+					lb.Regions = map[model.Region][]*plan.Pool{"WEU": pools}
+					if name == "fallback" {
+						lb.Default, lb.Regions["WEU"] = pools[:3], pools[:3]
 					}
-					if state == "fallback" {
-						lb.Default = lb.Default[:3]
-						lb.Weights = lb.Weights[:3]
-						lb.Table = nil
-						lb.Regions = nil
+					lb.Table = pick.NewAlias(lb.Weights[:len(lb.Default)])
+					for i, p := range pools {
+						p.Enabled = usable[i]
 					}
 					r := random()
-					now := start
-					if allocs := testing.AllocsPerRun(50, func() {
-						d, ok := Choose(lb, f, r, now)
-						if !ok {
-							t.Fatalf("%s: Choose() found nothing", name)
+					if allocs := testing.AllocsPerRun(20, func() {
+						d, ok := Choose(lb, f, r, start)
+						if !ok || d.Fallback != (name == "fallback") {
+							t.Fatalf("Choose() = %+v, %v", d, ok)
 						}
 						if _, ok = Again(d, lb, f, r); !ok {
-							t.Fatalf("%s: Again() found nothing", name)
+							t.Fatal("Again() found nothing")
 						}
 					}); allocs != 0 {
-						t.Errorf("%s: a choice allocates %v times", name, allocs)
+						t.Errorf("%s, %s of %d, %s: a choice allocates %v times", policy, inPool, n, name, allocs)
 					}
 				}
 			}

@@ -1,7 +1,6 @@
 package steer
 
 import (
-	"math"
 	"math/bits"
 
 	"fairlead/internal/model"
@@ -15,7 +14,7 @@ const (
 	// turns is how many turns of a rotation, points of a ring or attempts at
 	// a Maglev table are taken before only the endpoints that can be used are
 	// looked at. A choice has to end even when one of thousands is left.
-	turns = 1024
+	turns = 128
 	// many is the number of endpoints from which on it is faster to draw one
 	// and to ask how much it has open than to ask all.
 	many = 64
@@ -121,16 +120,24 @@ func (c *endpoints) byHash(hash uint64) (int, bool) {
 	return c.rendezvous(hash)
 }
 
-// rendezvous returns the usable slot with the highest score for hash.
+// rendezvous returns the usable slot with the highest score for hash. Where
+// none of them has a weight above 0 all count as equal.
 func (c *endpoints) rendezvous(hash uint64) (best int, ok bool) {
-	_, equal := total(len(c.pool.Endpoints), c.weight)
-	highest := math.Inf(-1)
+	best, ok = c.highest(hash, func(e *plan.Endpoint) float64 { return e.Weight })
+	if !ok {
+		best, ok = c.highest(hash, func(*plan.Endpoint) float64 { return 1 })
+	}
+	return best, ok
+}
+
+// highest returns the usable slot with the highest score above 0.
+func (c *endpoints) highest(hash uint64, weight func(*plan.Endpoint) float64) (best int, ok bool) {
+	highest := 0.0 // scores are above, but for those of weight 0
 	for slot, e := range c.pool.Endpoints {
-		w := stake(c.weight(slot), equal)
-		if w <= 0 {
+		if !c.usable(slot) {
 			continue
 		}
-		if score := pick.Score(hash, e.Hash, w); score > highest {
+		if score := pick.Score(hash, e.Hash, weight(e)); score > highest {
 			best, highest, ok = slot, score, true
 		}
 	}

@@ -92,6 +92,7 @@ func (w *world) build(name string, policy model.EndpointPolicy, minimum int, es 
 			Load:   w.load.Counter(load.Key{Pool: name, Endpoint: k.Endpoint, Address: address}),
 		}
 		p.Endpoints = append(p.Endpoints, pe)
+		w.set(p, slot, e.up) // before there is a view to refresh each time
 		members = append(members, health.Member{Endpoint: pe.Health, Enabled: pe.Enabled})
 		if pe.Enabled {
 			weights = append(weights, e.weight)
@@ -110,9 +111,6 @@ func (w *world) build(name string, policy model.EndpointPolicy, minimum int, es 
 	case model.EndpointHash:
 	default:
 		p.Table = pick.NewAlias(weights)
-	}
-	for slot, e := range es {
-		w.set(p, slot, e.up)
 	}
 	return p
 }
