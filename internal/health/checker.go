@@ -89,9 +89,9 @@ func (c *Checker) Close() {
 }
 
 const (
-	// firstCheckWithin is how soon an endpoint that has no verdict is checked:
-	// until then it takes no traffic.
-	firstCheckWithin = 5 * time.Second
+	// firstCheckWithin is how soon an endpoint that has no verdict is checked,
+	// however long the interval: until then it takes no traffic.
+	firstCheckWithin = 10 * time.Second
 	// changedWithin is how soon one whose verdict is known is checked when its
 	// monitor changed; a long interval need not pass first.
 	changedWithin = time.Minute
@@ -141,7 +141,9 @@ func (c *Checker) Apply(targets []Target) {
 		if !decided(r.target.Endpoint) {
 			within = firstCheckWithin
 		}
-		within = min(within, r.target.Monitor.Interval)
+		// A tenth is left for the time that the start itself has taken, so that
+		// every first check falls into the first interval.
+		within = min(within, r.target.Monitor.Interval) * 9 / 10
 		at := (float64(i) + rand.Float64()) / float64(len(fresh))
 		c.schedule(r, now.Add(time.Duration(at*float64(within))))
 	}

@@ -7,10 +7,12 @@ import (
 )
 
 const (
-	// primeWave is how many endpoints of one pool are probed together before
-	// traffic starts. A larger pool is opened by its first wave; a burst of all
-	// its endpoints would knock over what they share.
-	primeWave = 16
+	// primeWave and primeShare are how many endpoints of one pool are probed
+	// together before traffic starts: 16, or an eighth of a pool where that is
+	// more. A larger pool is opened by its first wave, and the others follow
+	// within firstCheckWithin; a burst of all would knock over what they share.
+	primeWave  = 16
+	primeShare = 8
 	// primeGrace is how long a pool that can already be used waits for the
 	// first verdicts of its other endpoints. Without it, one endpoint that
 	// swallows packets would hold up every start for the whole time-out.
@@ -49,11 +51,12 @@ func (c *Checker) primePool(ctx context.Context, name string, members []Target) 
 	ctx, cancel := context.WithTimeout(ctx, m.Timeout*time.Duration(m.Retries+1)+100*time.Millisecond)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)() // Close ends the wait
+	size := max(primeWave, len(members)/primeShare)
 	var silent []*run
 	for {
 		wave := silent // once there is no further one
 		if len(members) > 0 {
-			wave = c.startNow(members[:min(primeWave, len(members))])
+			wave = c.startNow(members[:min(size, len(members))])
 			members = members[len(wave):]
 		} else {
 			silent = nil
