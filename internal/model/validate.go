@@ -2,9 +2,11 @@ package model
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -213,6 +215,10 @@ func (u uniques) add(v *validator, at Place, key string, value any) bool {
 	u[key] = at
 	return true
 }
+
+// sortedKeys makes what is said about a mapping come in the same order every
+// time.
+func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
 func (v *validator) coordinates(at Place, latitude, longitude *float64) {
 	switch {

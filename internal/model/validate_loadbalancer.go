@@ -3,6 +3,7 @@ package model
 import (
 	"maps"
 	"mime"
+	"net/netip"
 	"net/url"
 	"reflect"
 	"slices"
@@ -60,6 +61,10 @@ func (v *validator) loadBalancerName(at Place, lb *LoadBalancer) {
 	if lb.Name == "" || !lb.Proxied && v.zoneOf(CanonicalHost(lb.Name)) == "" {
 		return
 	}
+	// Clients may ask an address for itself, which only HTTP does.
+	if _, err := netip.ParseAddr(lb.Name); err == nil && lb.Proxied {
+		return
+	}
 	if err := checkHostName(lb.Name, true); err != nil {
 		v.wrong(at, lb.Name, "%v", err)
 	}
@@ -100,20 +105,20 @@ func (v *validator) pickPools(at Place, defaults []string, fallback string,
 	if fallback != "" {
 		v.pool(at.Key("fallback_pool"), fallback)
 	}
-	for code, list := range regions {
+	for _, code := range sortedKeys(regions) {
 		at := at.Key("region_pools")
 		v.region(at.entry(string(code)), code, false)
-		v.geoList(at.Key(string(code)), list)
+		v.geoList(at.Key(string(code)), regions[code])
 	}
-	for code, list := range countries {
+	for _, code := range sortedKeys(countries) {
 		at := at.Key("country_pools")
 		v.country(at.entry(string(code)), code)
-		v.geoList(at.Key(string(code)), list)
+		v.geoList(at.Key(string(code)), countries[code])
 	}
-	for code, list := range pops {
+	for _, code := range sortedKeys(pops) {
 		at := at.Key("pop_pools")
 		v.name(at.entry(code), code, "")
-		v.geoList(at.Key(code), list)
+		v.geoList(at.Key(code), pops[code])
 	}
 }
 
@@ -180,16 +185,16 @@ func candidates(lb *LoadBalancer) map[string]bool {
 
 func (v *validator) randomSteering(at Place, r *RandomSteering, candidates map[string]bool) {
 	within(v, at.Key("default_weight"), r.DefaultWeight, 0, 1)
-	for name, weight := range r.PoolWeights {
+	for _, name := range sortedKeys(r.PoolWeights) {
 		at := at.Key("pool_weights").Key(name)
-		within(v, at, weight, 0, 1)
+		within(v, at, r.PoolWeights[name], 0, 1)
 		if candidates[name] {
 			continue
 		}
 		if v.pools[name] == nil {
 			v.bad(at, "no such pool%s", maybe(name, v.poolNames()))
 		} else {
-			v.bad(at, "not a pool of this load balancer: want one of %s", strings.Join(slices.Sorted(maps.Keys(candidates)), ", "))
+			v.bad(at, "not a pool of this load balancer: want one of %s", strings.Join(sortedKeys(candidates), ", "))
 		}
 	}
 }

@@ -101,10 +101,10 @@ func (v *validator) monitorRequest(at Place, m *Monitor) {
 		v.bad(at.Key("expected_body"), "%d bytes long: want at most the %d that are searched", n, MaxExpectedBody)
 	}
 	names := uniques{}
-	for name, values := range m.Header {
+	for _, name := range sortedKeys(m.Header) {
 		at := at.Key("header").Key(name)
 		if names.add(v, at, strings.ToLower(name), name) {
-			v.requestHeader(at, name, values)
+			v.requestHeader(at, name, m.Header[name])
 		}
 	}
 }

@@ -102,8 +102,8 @@ func (v *validator) capacity(at Place, p *Pool) {
 	mode := p.BalancingMode
 	if mode == "" {
 		given["capacity_scaler"] = p.CapacityScaler != 1
-		for key, is := range given {
-			if is {
+		for _, key := range sortedKeys(given) {
+			if given[key] {
 				v.bad(at.Key(key), "given without balancing_mode: want both or neither")
 			}
 		}
@@ -161,13 +161,13 @@ func (v *validator) endpoints(at Place, p *Pool) {
 			v.wrong(at.Key("weight"), e.Weight, "want steps of 0.01")
 		}
 		weighty = weighty || e.Weight > 0
-		for name, values := range e.Header {
+		for _, name := range sortedKeys(e.Header) {
 			at := at.Key("header").Key(name)
 			if !strings.EqualFold(name, "host") {
 				v.bad(at, "want Host only")
 				continue
 			}
-			v.host(at, name, values)
+			v.host(at, name, e.Header[name])
 		}
 		if e.VirtualNetwork != "" {
 			v.name(at.Key("virtual_network"), e.VirtualNetwork, ".")

@@ -158,7 +158,8 @@ func (c *zoneCheck) owner(at Place, r *Record) bool {
 
 // aliases finds names that are a CNAME and something else too.
 func (c *zoneCheck) aliases() {
-	for owner, records := range c.owners {
+	for _, owner := range sortedKeys(c.owners) {
+		records := c.owners[owner]
 		if len(records) < 2 {
 			continue
 		}

@@ -1,0 +1,110 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const filesConfig = `
+data_dir: data
+access_log: {output: logs/access.log}
+geo: {databases: [geo.mmdb]}
+listeners:
+  - name: web
+    address: ":443"
+    protocol: https
+    certificates: [{certificate: www.pem, key: www.key}]
+pools:
+  - name: p
+    protocol: https
+    tls: {ca: ca.pem}
+    endpoints: [{name: e, address: x.org}]
+load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
+`
+
+func TestCheckFiles(t *testing.T) {
+	certificate, key := newPair(t)
+	other, otherKey := newPair(t)
+	good := map[string]string{
+		"logs/old.log": "", "geo.mmdb": "tree" + string(mmdbMarker) + "metadata",
+		"www.pem": string(certificate), "www.key": string(key), "ca.pem": string(other),
+	}
+	for _, c := range []struct {
+		name  string
+		file  string // changed
+		text  string // "" removes it
+		place string
+		want  string
+	}{
+		{"all right", "", "", "", ""},
+		{"no database", "geo.mmdb", "", "4:19", "geo.databases[0] %q: no such file or directory"},
+		{"not a database", "geo.mmdb", "ip,country\n", "4:19", "geo.databases[0] %q: want a database in MMDB format"},
+		{"no certificate", "www.pem", "", "9:34", `listener "web": certificates[0].certificate %q: no such file or directory`},
+		{"not a certificate", "www.pem", "hello", "9:34", `listener "web": certificates[0].certificate %q: holds no certificate: want PEM`},
+		{"a key for a certificate", "www.pem", string(key), "9:34", `listener "web": certificates[0].certificate %q: holds no certificate: want PEM`},
+		{"a broken certificate", "www.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "9:34", `listener "web": certificates[0].certificate %q: certificate 1: x509: malformed certificate`},
+		{"no key", "www.key", "", "9:48", `listener "web": certificates[0].key %q: no such file or directory`},
+		{"not a key", "www.key", string(certificate), "9:48", `listener "web": certificates[0].key %q: holds no private key: want PEM`},
+		{"another key", "www.key", string(otherKey), "9:48", `listener "web": certificates[0].key %q: does not fit the certificate beside it`},
+		{"an encrypted key", "www.key", "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n", "9:48", `listener "web": certificates[0].key %q: is encrypted: want a key without a passphrase`},
+		{"no authority", "ca.pem", "", "13:15", `pool "p": tls.ca %q: no such file or directory`},
+		{"not an authority", "ca.pem", string(key), "13:15", `pool "p": tls.ca %q: holds no certificate: want PEM`},
+		{"a file for a directory", "data", "x", "2:11", "data_dir %q: is a file: want a directory"},
+		{"no directory for the log", "logs/old.log", "", "3:22", "access_log.output %q: its directory: no such file or directory"},
+		{"a directory for the log", "logs/access.log/x", "x", "3:22", "access_log.output %q: is a directory: want a file"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			all := map[string]string{}
+			for name, text := range good {
+				all[name] = text
+			}
+			if c.file != "" {
+				all[c.file] = c.text
+				if c.text == "" {
+					delete(all, c.file)
+				}
+			}
+			for name, text := range all {
+				file := filepath.Join(dir, name)
+				if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			doc, err := Parse("f", []byte(filesConfig), dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			errs := CheckFiles(doc)
+			if c.want == "" {
+				if len(errs) > 0 {
+					t.Errorf("CheckFiles: %v", errs)
+				}
+				return
+			}
+			if len(errs) != 1 {
+				t.Fatalf("CheckFiles: %v, want one error", errs)
+			}
+			before, after, _ := strings.Cut(c.want, "%q")
+			if got := errs[0].Error(); !strings.HasPrefix(got, "f:"+c.place+": "+before) || !strings.Contains(got, after) {
+				t.Errorf("CheckFiles: %s, want f:%s: %s", got, c.place, c.want)
+			}
+		})
+	}
+}
+
+// A pipe would be waited for, perhaps for ever.
+func TestCheckFilesTakesRegularFilesOnly(t *testing.T) {
+	doc, err := Parse("f", []byte("geo: {databases: [/dev/zero]}"), "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if errs := CheckFiles(doc); len(errs) != 1 || !strings.Contains(errs[0].Text, "want a regular file") {
+		t.Errorf("CheckFiles: %v", errs)
+	}
+}
