@@ -65,11 +65,11 @@ func (a *Alias) Pick(r uint64) int {
 	// r/2^64*n has the column before the point and the place in the column
 	// behind it; the two are independent up to n/2^64.
 	c, at := bits.Mul64(r, uint64(len(a.columns)))
-	if col := &a.columns[c]; at < col.below {
+	col := &a.columns[c]
+	if at < col.below {
 		return int(col.self)
-	} else {
-		return int(col.other)
 	}
+	return int(col.other)
 }
 
 // Len returns how many positions have a weight above 0.

@@ -58,7 +58,7 @@ func NewMaglev(keys []string, weights []float64, m int) *Maglev {
 	second := xxhash.NewWithSeed(1)
 	for i, p := range live {
 		second.ResetWithSeed(1)
-		second.WriteString(keys[p])
+		_, _ = second.WriteString(keys[p]) // never fails
 		hosts[i] = host{
 			position: int32(p),
 			weight:   weights[p] / sum,
