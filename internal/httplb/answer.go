@@ -21,7 +21,7 @@ func (s *session) interim(res *h1.Response) error {
 		return nil // RFC 9110 section 15.2: not to be sent to it
 	}
 	out := appendStatus(s.out[:0], res)
-	out = appendFields(out, &res.Message, 0)
+	out = appendFields(out, &res.Message, answers)
 	if res.Status == 101 {
 		out = append(out, "Connection: upgrade\r\nUpgrade: "...)
 		out = append(out, res.Upgrade...)
@@ -40,7 +40,10 @@ func appendStatus(out []byte, res *h1.Response) []byte {
 
 func (s *session) head(res *h1.Response, body h1.Body, _ int64, data []byte, last bool) error {
 	out := appendStatus(s.out[:0], res)
-	out = appendFields(out, &res.Message, 0) // Content-Length among them, where there is one
+	out = appendFields(out, &res.Message, answers)
+	if res.Length >= 0 && res.Status != 204 {
+		out = appendLength(out, res.Length)
+	}
 	s.chunking = false
 	if body == h1.BodyChunked || body == h1.BodyUntilClose {
 		if s.http10 {
@@ -152,6 +155,9 @@ func (s *session) page(f *failure) error {
 	out = append(out, "Content-Type: text/plain; charset=utf-8\r\nCache-Control: no-store\r\nContent-Length: "...)
 	out = h1.AppendUint(out, uint64(len(body)))
 	out = append(out, h1.CRLF...)
+	if f.status == 405 {
+		out = append(out, "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"...)
+	}
 	out = s.connectionLine(out)
 	out = append(out, h1.CRLF...)
 	if !s.x.isHead {

@@ -110,7 +110,7 @@ func (x *exchange) run(req *h1.Request, first []byte, complete bool) (result out
 		return x.fail(failNoPool, nil)
 	}
 
-	x.upgrading = req.Upgrade != nil && req.Body == h1.BodyNone
+	x.upgrading = req.Upgrade != nil && req.Body == h1.BodyNone && switchable(req.Upgrade)
 	x.chunked = req.Body == h1.BodyChunked
 	x.resend = idempotent(req.Method) && !x.upgrading
 	x.requestHead(req, x.decision.Endpoint.Host)

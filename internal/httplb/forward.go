@@ -19,12 +19,16 @@ func kinds(list ...h1.Kind) (m mask) {
 
 func (m mask) has(k h1.Kind) bool { return m>>k&1 != 0 }
 
-// What is not copied to endpoints: Host is written anew, and what tells about
+// What is not copied to endpoints: Host and the framing are written anew, and what tells about
 // the client is replaced by what we saw, except that a trusted proxy is
 // believed.
 var (
-	fromStrangers = kinds(h1.KindHost, h1.KindXForwardedFor, h1.KindXForwardedProto, h1.KindXForwardedHost, h1.KindForwarded, h1.KindClientIP)
-	fromTrusted   = kinds(h1.KindHost, h1.KindXForwardedFor)
+	fromStrangers = kinds(h1.KindHost, h1.KindContentLength, h1.KindXForwardedFor, h1.KindXForwardedProto, h1.KindXForwardedHost, h1.KindForwarded, h1.KindClientIP)
+	fromTrusted   = kinds(h1.KindHost, h1.KindContentLength, h1.KindXForwardedFor)
+
+	// answers: Content-Length is written anew, so that one form of it is
+	// passed on.
+	answers = kinds(h1.KindContentLength)
 )
 
 // requestHead writes the head that the endpoint is sent to x.out. host is the
@@ -53,8 +57,11 @@ func (x *exchange) requestHead(req *h1.Request, host string) {
 		drop = fromTrusted
 	}
 	out = appendFields(out, &req.Message, drop)
-	if req.Body == h1.BodyChunked {
+	switch {
+	case req.Body == h1.BodyChunked:
 		out = append(out, "Transfer-Encoding: chunked\r\n"...)
+	case req.Length >= 0:
+		out = appendLength(out, req.Length)
 	}
 	if x.upgrading {
 		out = append(out, "Connection: upgrade\r\nUpgrade: "...)
@@ -63,6 +70,24 @@ func (x *exchange) requestHead(req *h1.Request, host string) {
 	}
 	out = x.forwarded(out, req)
 	x.out = append(out, h1.CRLF...)
+}
+
+func appendLength(out []byte, n int64) []byte {
+	out = append(out, "Content-Length: "...)
+	out = h1.AppendUint(out, uint64(n))
+	return append(out, h1.CRLF...)
+}
+
+// switchable reports whether a change to a protocol may be passed on. One to
+// another version of HTTP, or to TLS, would carry requests past everything that
+// is looked at here.
+func switchable(protocol []byte) bool {
+	for _, p := range [...]string{"h2", "http", "tls"} {
+		if len(protocol) >= len(p) && bytes.EqualFold(protocol[:len(p)], []byte(p)) {
+			return false
+		}
+	}
+	return true
 }
 
 // appendFields appends the field lines that may be forwarded, in runs.

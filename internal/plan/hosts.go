@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"net/netip"
 	"strings"
 )
 
@@ -17,6 +18,10 @@ func (h *hostIndex) add(b *LoadBalancer) {
 	if h.exact == nil {
 		h.exact = make(map[string]*LoadBalancer)
 		h.wildcards = make(map[string]*LoadBalancer)
+	}
+	if a, err := netip.ParseAddr(b.Name); err == nil && a.Is6() {
+		h.exact["["+b.Name+"]"] = b // as the Host field has it
+		return
 	}
 	if suffix, ok := strings.CutPrefix(b.Name, "*."); ok {
 		h.wildcards[suffix] = b

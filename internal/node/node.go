@@ -1,0 +1,321 @@
+// Package node assembles one running Fairlead: it reads the configuration,
+// compiles plans, and puts health checks, data planes and the admin server to
+// work on them. Only cmd imports it.
+//
+// A new plan comes into force in this order: everything of the new is built
+// and opened before anything of the old is touched, and if a part fails, the
+// old stays as it was.
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"fairlead/internal/admin"
+	"fairlead/internal/config"
+	"fairlead/internal/health"
+	"fairlead/internal/httplb"
+	"fairlead/internal/load"
+	"fairlead/internal/model"
+	"fairlead/internal/plan"
+	"fairlead/internal/resolve"
+	"fairlead/internal/telemetry"
+)
+
+// Config is what a node needs.
+type Config struct {
+	// File is the configuration file.
+	File string
+	// Log takes what operators have to know.
+	Log *slog.Logger
+	// Version is that of the program.
+	Version string
+	// Ready, if given, is called once the node serves.
+	Ready func(*Node)
+}
+
+// Node is one running process.
+type Node struct {
+	cfg     Config
+	log     *slog.Logger
+	started time.Time
+
+	health   *health.Table
+	checker  *health.Checker
+	loads    load.Table
+	resolver *resolve.Resolver
+	http     *httplb.Plane
+	registry *telemetry.Registry
+	admin    *admin.Server
+	bound    netip.AddrPort // of the admin server
+	serving  sync.WaitGroup
+
+	plan     atomic.Pointer[plan.Plan]
+	stopping atomic.Bool
+
+	mu     sync.Mutex           // serialises reloads and guards what follows
+	access *telemetry.AccessLog // nil when there is none
+	before *plan.Plan           // the plan that was in force before the current
+	status admin.ReloadStatus
+	source []byte // the file as last read
+}
+
+// Run serves what the file declares until ctx is done, then lets requests
+// finish within shutdown_timeout, or until now is done. Errors of the file are
+// [config.Errors]; what could not be opened is told otherwise.
+func Run(ctx, now context.Context, cfg Config) error {
+	n := &Node{cfg: cfg, log: cfg.Log, started: time.Now()}
+	n.status.File = cfg.File
+	n.health = health.NewTable(cfg.Log)
+	n.checker = health.NewChecker(health.CheckerConfig{Table: n.health})
+	n.resolver = resolve.New(resolve.Config{Log: cfg.Log})
+	n.http = httplb.New(cfg.Log)
+	n.registry = telemetry.NewRegistry()
+	n.registry.Add(n.http)
+	n.registry.Add(n)
+	defer n.close()
+
+	doc, err := n.read()
+	if err != nil {
+		return err
+	}
+	if err := n.listenAdmin(doc.Config); err != nil {
+		return err
+	}
+	if err := n.apply(ctx, doc); err != nil {
+		return err
+	}
+	if ctx.Err() == nil && cfg.Ready != nil {
+		cfg.Ready(n)
+	}
+	n.follow(ctx)
+	n.shutdown(now)
+	return nil
+}
+
+// Listeners returns the open listeners.
+func (n *Node) Listeners() []httplb.ListenerState { return n.http.Listeners() }
+
+// Admin returns the address of the admin server, or an invalid one when it is
+// off.
+func (n *Node) Admin() netip.AddrPort { return n.bound }
+
+// Health returns what is observed of endpoints.
+func (n *Node) Health() *health.Table { return n.health }
+
+// Plan returns the plan in force, nil before the first.
+func (n *Node) Plan() *plan.Plan { return n.plan.Load() }
+
+func (n *Node) listenAdmin(c *model.Config) error {
+	if c.Admin.Address == "off" {
+		return nil
+	}
+	n.admin = admin.New(admin.Config{
+		Address: c.Admin.Address, Log: n.log, Registry: n.registry, Version: n.cfg.Version, Started: n.started,
+		Plan: n.plan.Load, Ready: n.ready, Health: n.health, Probes: n.checker.Stats,
+		Listeners: n.listeners, Reloads: n.reloads,
+	})
+	var err error
+	if n.bound, err = n.admin.Listen(); err != nil {
+		return err
+	}
+	n.log.Info("admin is open", "address", n.bound.String())
+	n.serving.Go(func() {
+		if err := n.admin.Serve(); err != nil {
+			n.log.Error("admin has ended", "error", err)
+		}
+	})
+	return nil
+}
+
+func (n *Node) ready() (bool, string) {
+	switch {
+	case n.stopping.Load():
+		return false, "shutting down"
+	case n.plan.Load() == nil:
+		return false, "waiting for the first verdicts"
+	}
+	return true, ""
+}
+
+func (n *Node) listeners() []admin.ListenerStatus {
+	var list []admin.ListenerStatus
+	for _, l := range n.http.Listeners() {
+		list = append(list, admin.ListenerStatus{Name: l.Name, Address: l.Address.String(), Protocol: l.Protocol, OpenConnections: l.Open})
+	}
+	return list
+}
+
+func (n *Node) reloads() admin.ReloadStatus {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.status
+}
+
+// shutdown ends the data planes, then everything beneath them.
+func (n *Node) shutdown(now context.Context) {
+	n.stopping.Store(true)
+	d := n.plan.Load().Config.ShutdownTimeout
+	n.log.Info("shutting down", "timeout", d.String())
+	ctx, cancel := context.WithTimeout(now, d)
+	defer cancel()
+	if cut := n.http.Shutdown(ctx); cut > 0 {
+		n.log.Warn("connections were cut at the end of shutdown_timeout", "connections", cut)
+	}
+}
+
+// close ends what may have been started, in reverse order.
+func (n *Node) close() {
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	n.http.Shutdown(over) // nothing is left after shutdown
+	n.checker.Close()
+	n.resolver.Close()
+	if n.admin != nil && n.bound.IsValid() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		n.admin.Shutdown(ctx)
+		n.serving.Wait()
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.access != nil {
+		n.access.Close()
+	}
+}
+
+// read reads the file and refuses what cannot be served.
+func (n *Node) read() (*config.Document, error) {
+	doc, err := config.Load(n.cfg.File)
+	if err != nil {
+		return nil, err
+	}
+	if errs := config.CheckFiles(doc); len(errs) > 0 {
+		return nil, errs
+	}
+	if errs := doc.Errors(plan.Unbuilt(doc.Config)); len(errs) > 0 {
+		return nil, errs
+	}
+	for _, w := range doc.Warnings {
+		n.log.Warn("configuration", "warning", w.Error())
+	}
+	if doc.Config.Node.Name == "" {
+		doc.Config.Node.Name, _ = os.Hostname()
+	}
+	return doc, nil
+}
+
+// apply puts a document in force, or changes nothing.
+func (n *Node) apply(ctx context.Context, doc *config.Document) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	old := n.plan.Load()
+	revision := uint64(1)
+	if old != nil {
+		revision = old.Revision + 1
+	}
+	p, err := plan.Compile(doc.Config, revision, plan.Tables{Health: n.health, Load: &n.loads, Resolver: n.resolver})
+	if err == nil {
+		err = n.swap(ctx, p, old)
+	}
+	if err != nil {
+		n.settle(old) // forget what the failed plan brought
+		return fmt.Errorf("revision %d: %w", revision, err)
+	}
+	n.source = doc.Source
+	n.status.Applied, n.status.Tried, n.status.Error = time.Now(), time.Now(), ""
+	n.log.Info("configuration is in force", "revision", p.Revision, "listeners", len(p.Listeners),
+		"load_balancers", len(p.LoadBalancers), "pools", len(p.Pools), "endpoints", len(p.Endpoints))
+	return nil
+}
+
+// swap makes p the plan in force; the lock is held.
+func (n *Node) swap(ctx context.Context, p, old *plan.Plan) error {
+	var names []*resolve.Name
+	for _, e := range p.Endpoints {
+		if name := e.ResolvedName(); name != nil {
+			names = append(names, name)
+		}
+	}
+	n.resolver.Prime(ctx, names...)
+	n.checker.Prime(ctx, p.Targets)
+
+	accessLog, err := n.accessLog(p, old)
+	if err != nil {
+		return err
+	}
+	if err := n.http.Apply(p, accessLog); err != nil {
+		if accessLog != n.access {
+			accessLog.Close()
+		}
+		return err
+	}
+	n.before = old
+	n.plan.Store(p)
+	if accessLog != n.access {
+		if n.access != nil {
+			n.access.Close()
+		}
+		n.access = accessLog
+	}
+	n.settle(p)
+	return nil
+}
+
+// settle makes the tables that outlive plans follow the plan in force; the
+// lock is held.
+func (n *Node) settle(p *plan.Plan) {
+	if p == nil {
+		return
+	}
+	n.checker.Apply(p.Targets)
+	current, previous := views(p), views(n.before)
+	n.health.Keep(current, previous)
+	loads, hosts := make(map[load.Key]bool), make(map[string]bool)
+	for _, q := range []*plan.Plan{p, n.before} {
+		if q == nil {
+			continue
+		}
+		for _, pool := range q.Pools {
+			loads[load.Key{Pool: pool.Name}] = true
+		}
+		for _, e := range q.Endpoints {
+			loads[load.Key{Pool: e.Pool.Name, Endpoint: e.Name, Address: e.Key}] = true
+			if name := e.ResolvedName(); name != nil {
+				hosts[name.Host] = true
+			}
+		}
+	}
+	n.loads.Keep(func(k load.Key) bool { return loads[k] })
+	n.resolver.Keep(func(host string) bool { return hosts[host] })
+}
+
+func views(p *plan.Plan) []*health.Pool {
+	if p == nil {
+		return nil
+	}
+	list := make([]*health.Pool, len(p.Pools))
+	for i, pool := range p.Pools {
+		list[i] = pool.Health
+	}
+	return list
+}
+
+// accessLog returns the access log for p: the one that is open, where the
+// settings are the same.
+func (n *Node) accessLog(p, old *plan.Plan) (*telemetry.AccessLog, error) {
+	want := p.Config.AccessLog
+	switch {
+	case old != nil && old.Config.AccessLog == want:
+		return n.access, nil
+	case want.Output == "":
+		return nil, nil
+	}
+	return telemetry.OpenAccessLog(want.Output, want.Sample, n.log)
+}

@@ -1,0 +1,113 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"fairlead/internal/config"
+	"fairlead/internal/telemetry"
+)
+
+// follow takes up changes of the configuration file, and SIGHUP, until ctx is
+// done.
+func (n *Node) follow(ctx context.Context) {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	w := newWatcher(n.cfg.File)
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hup:
+			n.log.Info("SIGHUP received")
+			n.reopenLog()
+			w.force()
+		case <-tick.C:
+		}
+		if w.changed() {
+			n.reload(ctx, w.forced())
+		}
+	}
+}
+
+// reopenLog opens the access log's file anew, for whoever rotates it.
+func (n *Node) reopenLog() {
+	n.mu.Lock()
+	l := n.access
+	n.mu.Unlock()
+	if l == nil {
+		return
+	}
+	if err := l.Reopen(); err != nil {
+		n.log.Error("access log cannot be opened anew", "error", err)
+	}
+}
+
+// reload reads the file and puts it in force. What is wrong with it is logged,
+// all of it, and the running plan stays.
+func (n *Node) reload(ctx context.Context, force bool) {
+	if !force && n.unchanged() {
+		return
+	}
+	doc, err := n.read()
+	if err == nil {
+		err = n.mayChange(doc)
+	}
+	if err == nil {
+		err = n.apply(ctx, doc)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err == nil {
+		n.status.Reloads++
+		return
+	}
+	n.status.Tried = time.Now()
+	n.status.Refusals++
+	n.status.Error = err.Error()
+	var errs config.Errors
+	if errors.As(err, &errs) {
+		for _, e := range errs {
+			n.log.Error("configuration is refused", "error", e.Error())
+		}
+	} else {
+		n.log.Error("configuration is refused", "error", err)
+	}
+}
+
+// unchanged reports whether the file holds what is in force already.
+func (n *Node) unchanged() bool {
+	data, err := os.ReadFile(n.cfg.File)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return err == nil && n.status.Error == "" && bytes.Equal(data, n.source)
+}
+
+// mayChange refuses what needs a new process.
+func (n *Node) mayChange(doc *config.Document) error {
+	if was := n.Plan().Config.Admin.Address; doc.Config.Admin.Address != was {
+		p := doc.At("admin.address")
+		return config.Errors{{File: p.File, Line: p.Line, Column: p.Column,
+			Text: fmt.Sprintf("admin.address: cannot change from %q while the process runs; restart it", was)}}
+	}
+	return nil
+}
+
+// Collect implements telemetry.Source: what the node itself has to tell.
+func (n *Node) Collect(e *telemetry.Emitter) {
+	n.mu.Lock()
+	l := n.access
+	n.mu.Unlock()
+	if l != nil {
+		l.Collect(e)
+	}
+}
