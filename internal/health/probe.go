@@ -134,7 +134,7 @@ func (t *Target) tlsConfig(protocol string) *tls.Config {
 	c := &tls.Config{
 		ServerName:         name,
 		RootCAs:            t.RootCAs,
-		InsecureSkipVerify: t.Monitor.AllowInsecure, //nolint:gosec // asked for by allow_insecure
+		InsecureSkipVerify: t.Monitor.AllowInsecure,
 		NextProtos:         []string{protocol},
 		MinVersion:         tls.VersionTLS12,
 	}
