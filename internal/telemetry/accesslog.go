@@ -61,14 +61,15 @@ func OpenAccessLog(output string, sample float64, log *slog.Logger) (*AccessLog,
 	if output == "" {
 		return nil, errors.New(`access log: no output: want "stdout" or the name of a file`)
 	}
+	path, open := output, openLogFile
 	if output == "stdout" {
-		return startAccessLog("", keepOpen{os.Stdout}, sample, log), nil
+		path, open = "", openStdout
 	}
-	f, err := openLogFile(output)
+	f, err := open(path)
 	if err != nil {
 		return nil, fmt.Errorf("access log: %w", err)
 	}
-	return startAccessLog(output, f, sample, log), nil
+	return startAccessLog(path, f, sample, log), nil
 }
 
 // openLogFile opens a file to append to. O_NONBLOCK makes a named pipe that
@@ -77,10 +78,17 @@ func openLogFile(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o640)
 }
 
-// keepOpen is an output that is not ours to close.
-type keepOpen struct{ io.Writer }
-
-func (keepOpen) Close() error { return nil }
+// openStdout opens standard output under a descriptor of its own. A reader
+// that goes away is then a failed write like any other: a broken pipe at
+// descriptor 1 would end the process.
+func openStdout(string) (*os.File, error) {
+	fd, err := syscall.Dup(syscall.Stdout)
+	if err != nil {
+		return nil, fmt.Errorf("standard output: %w", err)
+	}
+	syscall.CloseOnExec(fd)
+	return os.NewFile(uintptr(fd), "stdout"), nil
+}
 
 func startAccessLog(path string, out io.WriteCloser, sample float64, log *slog.Logger) *AccessLog {
 	l := &AccessLog{

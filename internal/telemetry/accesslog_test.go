@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -342,6 +343,47 @@ func TestWrongSettings(t *testing.T) {
 				t.Errorf("OpenAccessLog() = %v, want an error with %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// A log collector that dies must not take the proxy along.
+func TestBrokenPipeAtStdout(t *testing.T) {
+	if os.Getenv("FAIRLEAD_TEST_CHILD") != "" {
+		l, err := OpenAccessLog("stdout", 1, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Log(record("/"))
+		l.Close()
+		fmt.Fprintf(os.Stderr, "%+v\n", l.Stats())
+		os.Exit(0) // before the test framework writes to standard output
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestBrokenPipeAtStdout$")
+	cmd.Env = append(os.Environ(), "FAIRLEAD_TEST_CHILD=1")
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = w, &said
+	err = cmd.Run()
+	w.Close()
+	if want := fmt.Sprintf("%+v\n", AccessLogStats{Lost: 1, Failures: 1}); err != nil || said.String() != want {
+		t.Errorf("process with a broken standard output: %v, %q, want it to end well with %q", err, said.String(), want)
+	}
+}
+
+func TestStdoutStaysOpen(t *testing.T) {
+	l, err := OpenAccessLog("stdout", 1, quiet(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(l.Reopen(), l.Close()); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stdout.Stat(); err != nil {
+		t.Errorf("standard output after Close: %v", err)
 	}
 }
 

@@ -29,8 +29,9 @@ type AccessRecord struct {
 	Method, Host, Path []byte
 	// Status is what the client was sent; 0 when it went away before.
 	Status int
-	// Error is the constant reason text of an error that Fairlead made, empty
-	// otherwise; ErrorDetail is the cause in full.
+	// Error is the constant reason text of an error that Fairlead made, or of
+	// a client that went away; empty otherwise. ErrorDetail is the cause in
+	// full.
 	Error, ErrorDetail string
 	// BytesIn is what the client sent and BytesOut what it was sent, heads
 	// included, TLS and HTTP/2 framing not.
