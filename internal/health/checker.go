@@ -95,9 +95,10 @@ const (
 	// changedWithin is how soon one whose verdict is known is checked when its
 	// monitor changed; a long interval need not pass first.
 	changedWithin = time.Minute
-	// jitter is how much earlier or later than its interval a check may come,
-	// as a share of the interval. Gaps are drawn independently, so that checks
-	// that once fell together drift apart, and their mean stays the interval.
+	// jitter is how much earlier than its interval a check may come, as a share
+	// of the interval. It never comes later, so that an endpoint that fails is
+	// down within consecutive_down intervals and a time-out. Gaps are drawn
+	// independently: checks that once fell together drift apart.
 	jitter = 0.1
 )
 
@@ -292,7 +293,7 @@ func (c *Checker) finish(r *run, t *Target, result Result) {
 
 // gap draws the time to the next check.
 func gap(m *model.Monitor) time.Duration {
-	return time.Duration(float64(m.Interval) * (1 - jitter + 2*jitter*rand.Float64()))
+	return time.Duration(float64(m.Interval) * (1 - jitter*rand.Float64()))
 }
 
 // Stats counts what a checker does.
