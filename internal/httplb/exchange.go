@@ -277,8 +277,8 @@ func isClients(err error) bool {
 	if err == errClientGone || err == errSlowBody {
 		return true
 	}
-	var e *h1.Error
-	return errors.As(err, &e)
+	_, malformed := err.(*h1.Error)
+	return malformed
 }
 
 // send writes the request and waits for the first bytes of the answer.
@@ -561,13 +561,13 @@ func (x *exchange) bad(err error) outcome {
 
 // broken ends an exchange in which something broke while no answer had begun.
 func (x *exchange) broken(err error) outcome {
-	var e *h1.Error
+	e, malformed := err.(*h1.Error)
 	switch {
 	case err == errClientGone:
 		return x.clientLost(err)
 	case err == errSlowBody:
 		return x.fail(failTimeout, err)
-	case errors.As(err, &e):
+	case malformed:
 		return x.fail(refusal(e.Status), err)
 	case err == loop.ErrTimeout:
 		x.upstream().stats.failures[failAnswer.kind].Inc()
