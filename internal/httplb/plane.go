@@ -295,6 +295,22 @@ func (p *Plane) current() []*listener {
 	return list
 }
 
+// poolClient is the TLS material of a pool.
+type poolClient struct {
+	pool   string
+	client *certs.Client
+}
+
+func (p *Plane) tlsClients() []poolClient {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var list []poolClient
+	for k, c := range p.clients {
+		list = append(list, poolClient{k.pool, c.Client})
+	}
+	return list
+}
+
 // ListenerState is an open listener, for status.
 type ListenerState struct {
 	Name     string

@@ -105,7 +105,7 @@ var (
 	descFailures   = counter("fairlead_http_errors_total", "Errors answered by Fairlead itself, by status and reason.", "listener", "status", "reason")
 	descMalformed  = counter("fairlead_http_malformed_total", "Requests refused because they could not be read one way only.", "listener", "reason")
 
-	descRequests  = counter("fairlead_http_requests_total", "Requests by class of the answer's status; 0 where there was none.", "load_balancer", "class")
+	descRequests  = counter("fairlead_http_requests_total", "Requests by class of the answer's status; none where there was no answer.", "load_balancer", "class")
 	descRetries   = counter("fairlead_http_retries_total", "Requests that another endpoint was asked for after a failure.", "load_balancer")
 	descExhausted = counter("fairlead_http_retries_refused_total", "Retries that the budget did not allow.", "load_balancer")
 	descGone      = counter("fairlead_http_client_gone_total", "Requests whose client went away before the end of the answer.", "load_balancer")
@@ -122,6 +122,9 @@ var (
 func (p *Plane) Collect(e *telemetry.Emitter) {
 	for _, l := range p.current() {
 		l.stats.collect(e, l.name)
+		if store := l.set.Load().store; store != nil {
+			store.Collect(e, l.name)
+		}
 	}
 	snap := p.snap.Load()
 	if snap == nil {
@@ -131,6 +134,9 @@ func (p *Plane) Collect(e *telemetry.Emitter) {
 		if b != nil {
 			b.collect(e)
 		}
+	}
+	for _, c := range p.tlsClients() {
+		c.client.Collect(e, c.pool)
 	}
 	for _, u := range snap.upstreams {
 		pool, endpoint := u.key.pool, u.key.endpoint
@@ -178,10 +184,12 @@ func (b *balancerStats) collect(e *telemetry.Emitter) {
 	e.Histogram(descDuration, &b.duration, b.name)
 }
 
+var classNames = [...]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx", "6xx", "7xx", "8xx", "9xx"}
+
 func (c *classes) collect(e *telemetry.Emitter, d *telemetry.Desc, name string) {
 	for i := range c {
 		if n := c[i].Load(); n > 0 {
-			e.Counter(d, n, name, strconv.Itoa(i)+"xx")
+			e.Counter(d, n, name, classNames[i])
 		}
 	}
 }
