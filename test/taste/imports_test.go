@@ -61,6 +61,10 @@ var layers = []layer{
 
 	{"bench", nil,
 		"it measures the binary from outside, as it measures the others"},
+	{"test/lab", []string{"internal/node", "internal/admin"},
+		"it runs whole nodes for tests, and knows them by what operators see; no program links it"},
+	{"test/http", []string{"test/lab", "internal/h1/h1test"},
+		"it holds only tests, which see the HTTP plane from outside"},
 	{"test/taste", nil,
 		"it reads the tree as text, so that it runs when the tree does not build"},
 }
@@ -94,6 +98,7 @@ var libraries = []struct {
 	{"github.com/prometheus", []string{"internal/telemetry"}, "counting is done by our own counters; Prometheus only reads them"},
 	{"github.com/cespare/xxhash/v2", []string{"internal/pick"}, "nodes must agree on hashes: there is one place that decides which"},
 	{"google.golang.org/grpc", []string{"internal/health"}, "only the health check speaks gRPC"},
+	{"go.uber.org/goleak", []string{"test/lab"}, "tests look for what is left running; programs do not"},
 	{"golang.org/x/net", []string{"internal/httplb", "internal/health", "internal/admin"}, "HTTP/2 is spoken to clients and probed at endpoints; the admin server bounds its connections"},
 	{"golang.org/x/sys", []string{"internal/loop", "internal/httplb"}, "system calls belong to what moves bytes"},
 }
