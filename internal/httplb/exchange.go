@@ -421,7 +421,8 @@ func (x *exchange) passOn(b []byte) outcome {
 		return outcomeCut
 	}
 	if x.upload.end() && keep {
-		x.upstream().put(x.conn, x.decision.Pool, x.start)
+		x.over = loop.Now()
+		x.upstream().put(x.conn, x.decision.Pool, x.over)
 		x.conn = nil
 	} else {
 		x.drop(false)

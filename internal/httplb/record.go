@@ -12,6 +12,7 @@ import (
 type record struct {
 	start loop.Time // first byte of the request
 	ended loop.Time // of this exchange; between requests, of the last one; 0 before the first
+	over  loop.Time // the answer's last byte was written; 0 where that was not looked at
 
 	status     int
 	failure    *failure
@@ -82,7 +83,9 @@ func (x *exchange) retried(f *failure, err error) {
 
 // finish counts the exchange and writes it to the access log.
 func (x *exchange) finish(bytesIn, bytesOut int64) {
-	x.ended = loop.Now()
+	if x.ended = x.over; x.over == 0 {
+		x.ended = loop.Now()
+	}
 	stats := &x.ln.stats
 	stats.bytesIn.Add(uint64(bytesIn + x.relayedIn))
 	stats.bytesOut.Add(uint64(bytesOut + x.relayedOut))

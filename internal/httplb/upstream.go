@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -112,23 +113,42 @@ func (c *upstreamConn) gone() {
 }
 
 // sweep closes connections that were idle for too long or that the endpoint
-// has closed.
+// has closed. They are looked at without the lock: one that is taken meanwhile
+// is not disturbed, and is not among the idle ones any more when the dead are
+// taken out.
 func (u *upstream) sweep(idle time.Duration, now loop.Time) {
-	var dead []*upstreamConn
+	var look []*upstreamConn
+	dead := make(map[*upstreamConn]bool) // and whether it was still idle
 	u.mu.Lock()
-	kept := u.idle[:0]
 	for _, c := range u.idle {
-		if now.Sub(c.since) >= idle || !c.Quiet() {
-			dead = append(dead, c)
+		if now.Sub(c.since) >= idle {
+			dead[c] = false
 		} else {
-			kept = append(kept, c)
+			look = append(look, c)
 		}
 	}
-	clear(u.idle[len(kept):])
-	u.idle = kept
 	u.mu.Unlock()
-	for _, c := range dead {
-		c.discard()
+	for _, c := range look {
+		if !c.Quiet() {
+			dead[c] = false
+		}
+	}
+	if len(dead) == 0 {
+		return
+	}
+	u.mu.Lock()
+	u.idle = slices.DeleteFunc(u.idle, func(c *upstreamConn) bool {
+		_, found := dead[c]
+		if found {
+			dead[c] = true
+		}
+		return found
+	})
+	u.mu.Unlock()
+	for c, ours := range dead {
+		if ours {
+			c.discard()
+		}
 	}
 }
 
