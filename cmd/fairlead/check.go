@@ -13,9 +13,16 @@ type checkCmd struct {
 
 // Help is shown by check --help.
 func (checkCmd) Help() string {
-	return `Errors and warnings are printed as FILE:LINE:COLUMN: what is wrong. Exit status
-1 means that there are errors. What is right and cannot be served by this
-version is told as a note; serve refuses such a file.`
+	return `Looks at the file and at the certificates, keys and databases that it names.
+Opens no port and sends no probe. What it finds goes to standard error, one
+line each, as FILE:LINE:COLUMN:
+
+  lb.yaml:31:20: pool "eu": endpoint "a": weight 1.5: want 0 to 1
+  lb.yaml:12:5: warning: ...   doubtful; serve starts, and logs it
+  lb.yaml:44:5: note: ...      right, and not available in this version:
+                               serve refuses the file
+
+Exit status: 0 with warnings and notes alone, 1 when there is an error.`
 }
 
 // Run checks a file and the files that it names.
@@ -34,7 +41,16 @@ func (c *checkCmd) Run(s streams) error {
 		fmt.Fprintf(s.err, "%s:%d:%d: note: %s\n", e.File, e.Line, e.Column, e.Text)
 	}
 	d := doc.Config
-	fmt.Fprintf(s.out, "%s: ok: %d listeners, %d load balancers, %d pools, %d monitors, %d zones\n",
-		c.Config, len(d.Listeners), len(d.LoadBalancers), len(d.Pools), len(d.Monitors), len(d.Zones))
-	return nil
+	_, err = fmt.Fprintf(s.out, "%s: ok: %s, %s, %s, %s, %s\n", c.Config,
+		count(len(d.Listeners), "listener"), count(len(d.LoadBalancers), "load balancer"),
+		count(len(d.Pools), "pool"), count(len(d.Monitors), "monitor"), count(len(d.Zones), "zone"))
+	return err
+}
+
+// count returns "1 pool" or "2 pools".
+func count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }

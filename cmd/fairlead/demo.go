@@ -4,27 +4,44 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"text/tabwriter"
 	"time"
 
 	"fairlead/internal/node"
 )
 
 type demoCmd struct {
-	Address string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where the load balancer listens. Port 0 lets the system choose. Default: ${default}."`
+	Address string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where the load balancer listens. With port 0 the system chooses. Default: 127.0.0.1:8080."`
 }
 
 // Help is shown by demo --help.
 func (demoCmd) Help() string {
-	return `Three small endpoints run in this process, watched once a second; a load
-balancer steers to them at random. A request, which the demo prints, makes one
-of them fail and come back. Ctrl-C ends it.`
+	return `Three small endpoints, a, b and c, run in this process, each on a port of its
+own. A load balancer listens before them and probes each once a second. The
+demo prints lines to try with curl: for an answer from any endpoint, for making
+b fail its probes, for bringing it back, for the state and the counters. A line
+for each change of health follows.
+
+Nothing is installed and nothing stays behind. Ctrl-C ends it.`
+}
+
+// Validate is called by the parser of the command line.
+func (c *demoCmd) Validate() error {
+	if _, _, err := net.SplitHostPort(c.Address); err != nil {
+		return fmt.Errorf("--address %q: want HOST:PORT", c.Address)
+	}
+	return nil
 }
 
 // demoConfig is the file that the demo runs from.
@@ -38,57 +55,93 @@ monitors:
 pools:
   - name: demo
     monitor: up
+    endpoint_steering: {policy: random}
     endpoints:
       - {name: a, address: %q}
       - {name: b, address: %q}
       - {name: c, address: %q}
 load_balancers:
-  - {name: localhost, proxied: true, default_pools: [demo]}
-  - {name: "127.0.0.1", proxied: true, default_pools: [demo]}
 `
 
-// Run runs the demo until ctx is done.
-func (c *demoCmd) Run(ctx context.Context, s streams) error {
+// demoHosts are the hosts that the demo answers for: this machine's usual
+// names, and what it was told to listen on.
+func demoHosts(address string) []string {
+	hosts := []string{"localhost", "127.0.0.1", "::1"}
+	host, _, _ := net.SplitHostPort(address) // Validate has looked at it
+	if ip, err := netip.ParseAddr(host); err == nil {
+		host = ip.String()
+	}
+	if host != "" && !slices.Contains(hosts, host) {
+		hosts = append(hosts, host)
+	}
+	return hosts
+}
+
+// demoFile returns the text of the demo's configuration.
+func demoFile(address string, endpoints map[string]string) string {
+	text := fmt.Sprintf(demoConfig, address, endpoints["a"], endpoints["b"], endpoints["c"])
+	for _, h := range demoHosts(address) {
+		text += fmt.Sprintf("  - {name: %q, proxied: true, default_pools: [demo]}\n", h)
+	}
+	return text
+}
+
+// Run runs the demo until it is told to stop.
+func (c *demoCmd) Run(s streams) error {
+	stop, now := stopSignals()
 	dir, err := os.MkdirTemp("", "fairlead-demo-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
 
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancel(context.Background()) // of the endpoints, which outlast the load balancer
 	var servers sync.WaitGroup
 	defer servers.Wait()
 	defer cancel()
-	addresses := make(map[string]string)
+	endpoints := make(map[string]string)
 	for _, name := range []string{"a", "b", "c"} {
-		if addresses[name], err = demoEndpoint(ctx, &servers, name); err != nil {
+		if endpoints[name], err = demoEndpoint(ctx, &servers, name); err != nil {
 			return err
 		}
 	}
 	file := filepath.Join(dir, "demo.yaml")
-	text := fmt.Sprintf(demoConfig, c.Address, addresses["a"], addresses["b"], addresses["c"])
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(demoFile(c.Address, endpoints)), 0o600); err != nil {
 		return err
 	}
-	return node.Run(ctx, secondSignal(ctx), node.Config{
-		File: file, Version: programVersion(),
-		Log: slog.New(&demoLog{out: s}),
+	log := &demoLog{out: s, held: true}
+	err = node.Run(stop, now, node.Config{
+		File: file, Version: programVersion(), Log: slog.New(log),
 		Ready: func(n *node.Node) {
 			web := n.Listeners()[0].Address
-			fmt.Fprintf(s.out, `Fairlead listens on http://%[1]s and steers to the endpoints a, b and c.
-
-Try, in another terminal:
-  curl http://%[1]s/                     an answer from a, b or c
-  curl -X POST http://%[2]s/fail   make b fail; two failed probes later it is out
-  curl -X POST http://%[2]s/heal   bring b back
-  curl http://%[3]s/status               what is known of pools and endpoints
-  curl http://%[3]s/metrics              counters for Prometheus
-
-Ctrl-C ends the demo. Changes of health follow.
-`, web, addresses["b"], n.Admin())
+			if web.Addr().IsUnspecified() {
+				web = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), web.Port())
+			}
+			introduce(s.out, web.String(), endpoints["b"], n.Admin().String())
+			log.release()
 		},
 	})
+	if err != nil && strings.Contains(err.Error(), "is in use") {
+		return fmt.Errorf("%w; choose another with --address, as in --address 127.0.0.1:0", err)
+	}
+	return err
+}
+
+// introduce says what there is to try.
+func introduce(w io.Writer, web, b, admin string) {
+	fmt.Fprintf(w, "Fairlead listens on http://%s and steers to the endpoints a, b and c.\n\nTry, in another terminal:\n", web)
+	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	for _, line := range [][2]string{
+		{"curl http://" + web + "/", "an answer from a, b or c"},
+		{"curl -X POST http://" + b + "/fail", "make b fail its probes: out after the second"},
+		{"curl -X POST http://" + b + "/heal", "bring b back"},
+		{"curl http://" + admin + "/status", "what is known of pools and endpoints"},
+		{"curl http://" + admin + "/metrics", "counters, for Prometheus"},
+	} {
+		fmt.Fprintf(t, "  %s\t%s\n", line[0], line[1])
+	}
+	_ = t.Flush() // the writes to w tell nothing either
+	fmt.Fprint(w, "\nCtrl-C ends the demo. Changes of health follow.\n")
 }
 
 // demoEndpoint serves an endpoint until ctx is done and returns its address.
@@ -136,9 +189,14 @@ func demoEndpoint(ctx context.Context, servers *sync.WaitGroup, name string) (st
 }
 
 // demoLog shows a person what happens: a line for each change of health, and
-// whatever goes wrong.
+// whatever goes wrong. While it is held it keeps the lines, so that they stand
+// below the introduction.
 type demoLog struct {
 	out streams
+
+	mu    sync.Mutex // guards what follows, and lines on out
+	held  bool
+	lines []string
 }
 
 // Enabled implements slog.Handler.
@@ -152,15 +210,37 @@ func (d *demoLog) Handle(_ context.Context, r slog.Record) error {
 		return true
 	})
 	at := r.Time.Format(time.TimeOnly)
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	switch {
 	case r.Message == "endpoint health changed":
-		fmt.Fprintf(d.out.out, "%s  endpoint %s is %s: %s\n", at, values["endpoint"], values["verdict"], values["reason"])
+		d.print(fmt.Sprintf("%s  endpoint %s is %s: %s", at, values["endpoint"], values["verdict"], values["reason"]))
 	case r.Message == "pool health changed":
-		fmt.Fprintf(d.out.out, "%s  pool %s is %s\n", at, values["pool"], values["state"])
+		d.print(fmt.Sprintf("%s  pool %s is %s", at, values["pool"], values["state"]))
 	case r.Level >= slog.LevelWarn:
 		fmt.Fprintf(d.out.err, "%s  %s %v\n", at, r.Message, values)
 	}
 	return nil
+}
+
+// print prints a line, now or on release; the lock is held.
+func (d *demoLog) print(line string) {
+	if d.held {
+		d.lines = append(d.lines, line)
+		return
+	}
+	fmt.Fprintln(d.out.out, line)
+}
+
+// release prints what was held, and all further lines as they come.
+func (d *demoLog) release() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.held = false
+	for _, line := range d.lines {
+		d.print(line)
+	}
+	d.lines = nil
 }
 
 // WithAttrs implements slog.Handler; nothing here uses it.

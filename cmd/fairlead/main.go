@@ -2,14 +2,11 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime/debug"
-	"syscall"
 
 	"github.com/alecthomas/kong"
 
@@ -21,15 +18,21 @@ var version string
 
 // program is the command line.
 type program struct {
-	Serve   serveCmd   `cmd:"" help:"Run a node: watch endpoints and serve the listeners of a configuration file."`
-	Check   checkCmd   `cmd:"" help:"Check a configuration file and print everything that is wrong with it."`
+	Serve   serveCmd   `cmd:"" help:"Run a node from a configuration file."`
+	Check   checkCmd   `cmd:"" help:"Check a configuration file: print everything that is wrong with it."`
 	Schema  schemaCmd  `cmd:"" help:"Print the JSON Schema of configuration files, for editors."`
-	Demo    demoCmd    `cmd:"" help:"Run a load balancer with three endpoints in this process, to try things on."`
+	Demo    demoCmd    `cmd:"" help:"Run a load balancer before three endpoints, to try things on."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 
 const description = `Fairlead is a self-hosted global load balancer: monitors watch endpoints, pools
-group them, load balancers steer traffic to pools.
+group endpoints, load balancers steer traffic to pools.
+
+To begin, run fairlead demo, which needs no configuration. A node of your own
+is one file:
+
+  fairlead check --config fairlead.yaml   everything that is wrong with it
+  fairlead serve --config fairlead.yaml   serve it, and follow its changes
 
 Exit status: 0 when all went well, 1 when something failed, 2 for a wrong
 command line.`
@@ -43,14 +46,11 @@ func main() { os.Exit(run(os.Args[1:], streams{os.Stdout, os.Stderr})) }
 
 // run runs the command line and returns the exit status.
 func run(args []string, s streams) int {
-	// The first signal asks for an orderly end, the second for one at once.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-
 	exited := -1
 	var p program
 	parser, err := kong.New(&p, kong.Name("fairlead"), kong.Description(description), kong.Writers(s.out, s.err),
-		kong.Exit(func(code int) { exited = code }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
+		kong.Exit(func(code int) { exited = code }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 80, NoExpandSubcommands: true}))
 	if err != nil {
 		fmt.Fprintln(s.err, "fairlead:", err)
 		return 2
@@ -61,15 +61,28 @@ func run(args []string, s streams) int {
 	}
 	if err != nil {
 		fmt.Fprintln(s.err, "fairlead:", err)
-		fmt.Fprintln(s.err, "try: fairlead --help")
+		fmt.Fprintln(s.err, "try: "+understood(err)+" --help")
 		return 2
 	}
-	k.BindTo(ctx, (*context.Context)(nil))
 	if err := k.Run(s); err != nil {
 		report(s.err, err)
 		return 1
 	}
 	return 0
+}
+
+// understood returns the command line as far as it was understood.
+func understood(err error) string {
+	line := "fairlead"
+	var parse *kong.ParseError
+	if errors.As(err, &parse) && parse.Context != nil {
+		for _, p := range parse.Context.Path {
+			if p.Command != nil {
+				line += " " + p.Command.Name
+			}
+		}
+	}
+	return line
 }
 
 // report prints an error: those of a file as they are, since each has its

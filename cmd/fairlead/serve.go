@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -13,21 +12,40 @@ import (
 )
 
 type serveCmd struct {
-	Config    string     `required:"" short:"c" placeholder:"FILE" help:"Configuration file. It is read again when it changes and on SIGHUP; one with an error is refused and the running configuration stays."`
-	LogLevel  slog.Level `default:"info" placeholder:"LEVEL" help:"Least level that is logged: debug, info, warn or error. Default: ${default}."`
-	LogFormat string     `default:"auto" enum:"auto,text,json" placeholder:"FORMAT" help:"text, json, or auto: text where a person is watching, else json. Default: ${default}."`
+	Config    string     `required:"" short:"c" placeholder:"FILE" help:"Configuration file."`
+	LogLevel  slog.Level `default:"info" placeholder:"LEVEL" help:"Least level that is logged: debug, info, warn or error. Default: info."`
+	LogFormat string     `default:"auto" enum:"auto,text,json" placeholder:"FORMAT" help:"text, json, or auto: text where standard error is a terminal, else json. Default: auto."`
 }
 
 // Help is shown by serve --help.
 func (serveCmd) Help() string {
-	return `Listeners open once every pool has been probed. SIGTERM and SIGINT stop
-accepting, let requests in flight finish within shutdown_timeout and exit with
-status 0; a second signal ends at once. SIGHUP reads the file again and opens
-the access log anew. The log goes to standard error.`
+	return `Starting: the file is checked, the admin address (admin.address, by default
+127.0.0.1:9090) opens, every pool gets its first verdicts, and the listeners
+open. /readyz on the admin address answers 200 from then on. A file with an
+error, or with something that this version does not do, ends the start with
+every error as FILE:LINE:COLUMN and exit status 1.
+
+Changing the configuration: a change of the file is taken up within two
+seconds, whether it is written in place, renamed over or linked to. No
+connection is cut by it and no verdict is forgotten. A file with an error is
+refused with all its errors in the log; the running configuration stays.
+
+Signals:
+
+  SIGHUP           read the file again now, and open the access log anew
+  SIGTERM, SIGINT  stop accepting, let requests in flight finish within
+                   shutdown_timeout, exit with status 0
+  a second one     cut what is left and exit
+
+The log goes to standard error. The access log is access_log in the file.`
 }
 
-func (c *serveCmd) Run(ctx context.Context, s streams) error {
-	return node.Run(ctx, secondSignal(ctx), node.Config{File: c.Config, Log: c.logger(s), Version: programVersion()})
+// Run runs a node until it is told to stop.
+func (c *serveCmd) Run(s streams) error {
+	stop, now := stopSignals()
+	// Whoever reads the log may go away; that must not end the node.
+	signal.Ignore(syscall.SIGPIPE)
+	return node.Run(stop, now, node.Config{File: c.Config, Log: c.logger(s), Version: programVersion()})
 }
 
 func (c *serveCmd) logger(s streams) *slog.Logger {
@@ -37,18 +55,4 @@ func (c *serveCmd) logger(s streams) *slog.Logger {
 		return slog.New(slog.NewTextHandler(s.err, opts))
 	}
 	return slog.New(slog.NewJSONHandler(s.err, opts))
-}
-
-// secondSignal returns a context that ends with the first signal after ctx is
-// done.
-func secondSignal(ctx context.Context) context.Context {
-	now, cancel := context.WithCancel(context.Background())
-	go func() {
-		<-ctx.Done()
-		again := make(chan os.Signal, 1)
-		signal.Notify(again, os.Interrupt, syscall.SIGTERM)
-		<-again
-		cancel()
-	}()
-	return now
 }

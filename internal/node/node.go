@@ -13,8 +13,10 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"os/signal"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"fairlead/internal/admin"
@@ -59,11 +61,16 @@ type Node struct {
 	plan     atomic.Pointer[plan.Plan]
 	stopping atomic.Bool
 
-	mu     sync.Mutex           // serialises reloads and guards what follows
+	// What follows belongs to the goroutine of Run, which applies one plan
+	// after the other.
+	before *plan.Plan // the plan that was in force before the current
+	source []byte     // the file that is in force
+
+	// mu guards what is looked at from outside. It is never held while
+	// anything is waited for: /status and /metrics answer during a reload.
+	mu     sync.Mutex
 	access *telemetry.AccessLog // nil when there is none
-	before *plan.Plan           // the plan that was in force before the current
 	status admin.ReloadStatus
-	source []byte // the file as last read
 }
 
 // Run serves what the file declares until ctx is done, then lets requests
@@ -81,6 +88,11 @@ func Run(ctx, now context.Context, cfg Config) error {
 	n.registry.Add(n)
 	defer n.close()
 
+	// From the first moment on to the last: unhandled, SIGHUP ends a process.
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	w := newWatcher(cfg.File) // before the file is read, so that no change is missed
 	doc, err := n.read()
 	if err != nil {
 		return err
@@ -89,12 +101,15 @@ func Run(ctx, now context.Context, cfg Config) error {
 		return err
 	}
 	if err := n.apply(ctx, doc); err != nil {
+		if ctx.Err() != nil {
+			return nil // stopped before it served
+		}
 		return err
 	}
-	if ctx.Err() == nil && cfg.Ready != nil {
+	if cfg.Ready != nil {
 		cfg.Ready(n)
 	}
-	n.follow(ctx)
+	n.follow(ctx, w, hup)
 	n.shutdown(now)
 	return nil
 }
@@ -119,7 +134,7 @@ func (n *Node) listenAdmin(c *model.Config) error {
 	n.admin = admin.New(admin.Config{
 		Address: c.Admin.Address, Log: n.log, Registry: n.registry, Version: n.cfg.Version, Started: n.started,
 		Plan: n.plan.Load, Ready: n.ready, Health: n.health, Probes: n.checker.Stats,
-		Listeners: n.listeners, Reloads: n.reloads,
+		Lookups: n.resolver.Stats, Listeners: n.listeners, Reloads: n.reloads,
 	})
 	var err error
 	if n.bound, err = n.admin.Listen(); err != nil {
@@ -166,7 +181,11 @@ func (n *Node) shutdown(now context.Context) {
 	ctx, cancel := context.WithTimeout(now, d)
 	defer cancel()
 	if cut := n.http.Shutdown(ctx); cut > 0 {
-		n.log.Warn("connections were cut at the end of shutdown_timeout", "connections", cut)
+		why := "shutdown_timeout has passed"
+		if now.Err() != nil {
+			why = "asked to end at once"
+		}
+		n.log.Warn("connections were cut", "connections", cut, "reason", why)
 	}
 }
 
@@ -183,10 +202,12 @@ func (n *Node) close() {
 		n.admin.Shutdown(ctx)
 		n.serving.Wait()
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.access != nil {
-		n.access.Close()
+	n.closeLog(n.accessLog())
+}
+
+func (n *Node) closeLog(l *telemetry.AccessLog) {
+	if err := l.Close(); err != nil {
+		n.log.Error("access log is not complete", "error", err)
 	}
 }
 
@@ -213,8 +234,6 @@ func (n *Node) read() (*config.Document, error) {
 
 // apply puts a document in force, or changes nothing.
 func (n *Node) apply(ctx context.Context, doc *config.Document) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	old := n.plan.Load()
 	revision := uint64(1)
 	if old != nil {
@@ -229,13 +248,15 @@ func (n *Node) apply(ctx context.Context, doc *config.Document) error {
 		return fmt.Errorf("revision %d: %w", revision, err)
 	}
 	n.source = doc.Source
+	n.mu.Lock()
 	n.status.Applied, n.status.Tried, n.status.Error = time.Now(), time.Now(), ""
+	n.mu.Unlock()
 	n.log.Info("configuration is in force", "revision", p.Revision, "listeners", len(p.Listeners),
 		"load_balancers", len(p.LoadBalancers), "pools", len(p.Pools), "endpoints", len(p.Endpoints))
 	return nil
 }
 
-// swap makes p the plan in force; the lock is held.
+// swap makes p the plan in force.
 func (n *Node) swap(ctx context.Context, p, old *plan.Plan) error {
 	var names []*resolve.Name
 	for _, e := range p.Endpoints {
@@ -245,31 +266,34 @@ func (n *Node) swap(ctx context.Context, p, old *plan.Plan) error {
 	}
 	n.resolver.Prime(ctx, names...)
 	n.checker.Prime(ctx, p.Targets)
+	if ctx.Err() != nil { // the node is to stop: open nothing
+		return context.Cause(ctx)
+	}
 
-	accessLog, err := n.accessLog(p, old)
+	was := n.accessLog()
+	accessLog, err := n.openAccessLog(p, old)
 	if err != nil {
 		return err
 	}
 	if err := n.http.Apply(p, accessLog); err != nil {
-		if accessLog != n.access {
-			accessLog.Close()
+		if accessLog != was {
+			n.closeLog(accessLog)
 		}
 		return err
 	}
 	n.before = old
 	n.plan.Store(p)
-	if accessLog != n.access {
-		if n.access != nil {
-			n.access.Close()
-		}
+	if accessLog != was {
+		n.mu.Lock()
 		n.access = accessLog
+		n.mu.Unlock()
+		n.closeLog(was)
 	}
 	n.settle(p)
 	return nil
 }
 
-// settle makes the tables that outlive plans follow the plan in force; the
-// lock is held.
+// settle makes the tables that outlive plans follow the plan in force.
 func (n *Node) settle(p *plan.Plan) {
 	if p == nil {
 		return
@@ -307,13 +331,20 @@ func views(p *plan.Plan) []*health.Pool {
 	return list
 }
 
-// accessLog returns the access log for p: the one that is open, where the
+// accessLog returns the access log that is open, nil when none is.
+func (n *Node) accessLog() *telemetry.AccessLog {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.access
+}
+
+// openAccessLog returns the access log for p: the one that is open, where the
 // settings are the same.
-func (n *Node) accessLog(p, old *plan.Plan) (*telemetry.AccessLog, error) {
+func (n *Node) openAccessLog(p, old *plan.Plan) (*telemetry.AccessLog, error) {
 	want := p.Config.AccessLog
 	switch {
 	case old != nil && old.Config.AccessLog == want:
-		return n.access, nil
+		return n.accessLog(), nil
 	case want.Output == "":
 		return nil, nil
 	}

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"fairlead/internal/config"
@@ -16,11 +14,7 @@ import (
 
 // follow takes up changes of the configuration file, and SIGHUP, until ctx is
 // done.
-func (n *Node) follow(ctx context.Context) {
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
-	w := newWatcher(n.cfg.File)
+func (n *Node) follow(ctx context.Context, w *watcher, hup <-chan os.Signal) {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {
@@ -41,13 +35,7 @@ func (n *Node) follow(ctx context.Context) {
 
 // reopenLog opens the access log's file anew, for whoever rotates it.
 func (n *Node) reopenLog() {
-	n.mu.Lock()
-	l := n.access
-	n.mu.Unlock()
-	if l == nil {
-		return
-	}
-	if err := l.Reopen(); err != nil {
+	if err := n.accessLog().Reopen(); err != nil {
 		n.log.Error("access log cannot be opened anew", "error", err)
 	}
 }
@@ -64,6 +52,9 @@ func (n *Node) reload(ctx context.Context, force bool) {
 	}
 	if err == nil {
 		err = n.apply(ctx, doc)
+	}
+	if ctx.Err() != nil {
+		return // the node stops; whatever came of it is of no interest
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -104,10 +95,7 @@ func (n *Node) mayChange(doc *config.Document) error {
 
 // Collect implements telemetry.Source: what the node itself has to tell.
 func (n *Node) Collect(e *telemetry.Emitter) {
-	n.mu.Lock()
-	l := n.access
-	n.mu.Unlock()
-	if l != nil {
+	if l := n.accessLog(); l != nil {
 		l.Collect(e)
 	}
 }
