@@ -155,6 +155,7 @@ func TestBounds(t *testing.T) {
 		{"mappings in mappings", "node: " + strings.Repeat("{a: ", 100_000), "f:1:263: nested deeper than 64 levels"},
 		{"items in items", "node:\n" + strings.Repeat("- ", 100_000), "f:2:1001: a block begins behind column 1000"},
 		{"blocks in blocks", blocks(2000), "f:1001:1002: a block begins behind column 1000"},
+		{"keys", strings.Repeat("a: b\n", 100_000), "f:5001:2: a mapping of more than 5000 keys"},
 		{"question marks", strings.Repeat("? ", 100_000), "f:1:1001: a block begins behind column 1000"},
 		{"anchors", strings.Repeat("&a ", 100_000), "f:1:3001: more than 1000 anchors"},
 		{"aliases", "listeners: [" + strings.Repeat("*a,", 200) + "]", "f:1:313: more than 100 aliases"},

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
@@ -327,13 +328,21 @@ type structFields struct {
 	index map[string]int
 }
 
+// fieldCache holds a structFields for each type: a file may have a hundred
+// thousand endpoints.
+var fieldCache sync.Map
+
 func fieldsOf(t reflect.Type) structFields {
+	if f, ok := fieldCache.Load(t); ok {
+		return f.(structFields)
+	}
 	f := structFields{index: map[string]int{}}
 	for i := range t.NumField() {
 		name := t.Field(i).Tag.Get("yaml")
 		f.names = append(f.names, name)
 		f.index[name] = i
 	}
+	fieldCache.Store(t, f)
 	return f
 }
 

@@ -21,6 +21,9 @@ const (
 	// recurses once for each block and a stack overflow ends the process, so
 	// the nesting is bounded before it sees the tokens.
 	maxIndent = 1000
+	// maxKeys is how many keys a block mapping may have: the parser recurses
+	// for each and copies those before it.
+	maxKeys = 5000
 	// maxAnchors and maxAliases bound what repeats a part of the file.
 	maxAnchors = 1000
 	maxAliases = 100
@@ -91,6 +94,7 @@ func unreadable(data []byte) (line, column int, what string) {
 // excess finds the first token that is beyond what we let the parser see.
 func excess(tokens token.Tokens) (*token.Token, string) {
 	flow, anchors, aliases := 0, 0, 0
+	var blocks blockKeys
 	begun, ended := false, false // the document
 	for _, tk := range tokens {
 		switch tk.Type {
@@ -121,9 +125,17 @@ func excess(tokens token.Tokens) (*token.Token, string) {
 			if tk.Position.Column > maxIndent {
 				return tk, fmt.Sprintf("a block begins behind column %d", maxIndent)
 			}
+			blocks.endBehind(tk.Position.Column)
 		case token.MappingValueType:
-			if flow == 0 && tk.Prev != nil && tk.Prev.Position.Column > maxIndent {
+			if flow > 0 || tk.Prev == nil {
+				break
+			}
+			column := tk.Prev.Position.Column
+			if column > maxIndent {
 				return tk, fmt.Sprintf("a block begins behind column %d", maxIndent)
+			}
+			if blocks.add(column) > maxKeys {
+				return tk, fmt.Sprintf("a mapping of more than %d keys", maxKeys)
 			}
 		}
 		switch {
@@ -136,6 +148,29 @@ func excess(tokens token.Tokens) (*token.Token, string) {
 		}
 	}
 	return nil, ""
+}
+
+// blockKeys counts the keys of the block mappings around a token, outermost
+// first.
+type blockKeys []struct{ column, keys int }
+
+// add counts a key that begins at a column and returns how many its mapping
+// has by now.
+func (b *blockKeys) add(column int) int {
+	b.endBehind(column)
+	if last := len(*b) - 1; last >= 0 && (*b)[last].column == column {
+		(*b)[last].keys++
+		return (*b)[last].keys
+	}
+	*b = append(*b, struct{ column, keys int }{column, 1})
+	return 1
+}
+
+// endBehind forgets the mappings that begin behind a column.
+func (b *blockKeys) endBehind(column int) {
+	for len(*b) > 0 && (*b)[len(*b)-1].column > column {
+		*b = (*b)[:len(*b)-1]
+	}
 }
 
 // syntaxText puts the library's words for common mistakes into plainer ones.

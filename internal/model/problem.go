@@ -78,10 +78,15 @@ func quote(s string) string {
 // DidYouMean returns the candidate that got is most likely a misprint of, or
 // "" when none is near.
 func DidYouMean(got string, candidates []string) string {
+	const enough = 1000 // candidates: a hint is not worth more time
 	best, least := "", 0
-	for _, c := range candidates {
+	for _, c := range candidates[:min(len(candidates), enough)] {
+		near := max(1, max(len(got), len(c))/3)
+		if len(got)-len(c) > near || len(c)-len(got) > near {
+			continue
+		}
 		d := distance(strings.ToLower(got), strings.ToLower(c))
-		if d > max(1, max(len(got), len(c))/3) || d >= len(c) {
+		if d > near || d >= len(c) {
 			continue
 		}
 		if best == "" || d < least {

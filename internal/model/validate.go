@@ -22,6 +22,7 @@ func (c *Config) Validate() []Problem {
 		monitors:      map[string]*Monitor{},
 		pools:         map[string]*Pool{},
 		loadBalancers: map[string]*LoadBalancer{},
+		origins:       map[string]bool{},
 		usedMonitors:  map[string]bool{},
 		usedPools:     map[string]bool{},
 		onLayer4:      map[string]bool{},
@@ -34,6 +35,9 @@ func (c *Config) Validate() []Problem {
 	}
 	for i := range c.LoadBalancers {
 		v.loadBalancers[c.LoadBalancers[i].Name] = &c.LoadBalancers[i]
+	}
+	for i := range c.Zones {
+		v.origins[CanonicalHost(c.Zones[i].Name)] = true
 	}
 
 	v.node()
@@ -55,6 +59,7 @@ type validator struct {
 	monitors      map[string]*Monitor
 	pools         map[string]*Pool
 	loadBalancers map[string]*LoadBalancer
+	origins       map[string]bool // canonical names of the zones
 
 	usedMonitors, usedPools map[string]bool
 	onLayer4                map[string]bool // load balancers that a listener names

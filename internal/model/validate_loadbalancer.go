@@ -43,14 +43,13 @@ func (v *validator) eachLoadBalancer() {
 
 // zoneOf returns the zone that answers for a host name, or "".
 func (v *validator) zoneOf(name string) string {
-	best := ""
-	for i := range v.c.Zones {
-		zone := CanonicalHost(v.c.Zones[i].Name)
-		if below(name, zone) && len(zone) > len(best) {
-			best = zone
+	for name != "" {
+		if v.origins[name] {
+			return name
 		}
+		_, name, _ = strings.Cut(name, ".")
 	}
-	return best
+	return ""
 }
 
 // loadBalancerName checks a name, which is a host name where HTTP or DNS
