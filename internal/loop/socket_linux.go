@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"time"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // socket is a Conn over a TCP socket. It makes the system calls itself inside
@@ -304,8 +306,21 @@ func socketState(nc *net.TCPConn) socketCondition {
 		return state
 	}
 	// Control, unlike Read, does not disturb who waits, and has no deadline.
-	raw.Control(func(fd uintptr) { state = socketPeek(fd) })
+	raw.Control(func(fd uintptr) {
+		state = socketPeek(fd)
+		if state == socketFull && hungUp(fd) {
+			state = socketEnded
+		}
+	})
 	return state
+}
+
+// hungUp reports whether the other end has closed the connection although
+// bytes wait before that: with TLS there is always its farewell.
+func hungUp(fd uintptr) bool {
+	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+	n, err := unix.Poll(p, 0)
+	return err == nil && n > 0
 }
 
 func socketPeek(fd uintptr) socketCondition {
