@@ -38,6 +38,7 @@ type h2stream struct {
 	done    atomic.Bool // the whole body was read
 	stopped atomic.Bool // the body is not wanted any more
 	aborted bool        // the stream is to be reset
+	writeBy time.Time   // until when the write under way has to be done
 	in, out int64
 }
 
@@ -76,7 +77,7 @@ func (s *h2stream) serve() {
 	} else {
 		s.done.Store(s.req.Body == h1.BodyNone)
 		s.pace.start(s.set)
-		if s.x.run(&s.req, nil, s.done.Load()) == outcomeCut {
+		if s.run() == outcomeCut {
 			s.aborted = true
 		}
 	}
@@ -84,6 +85,32 @@ func (s *h2stream) serve() {
 	if s.aborted {
 		panic(http.ErrAbortHandler) // resets the stream
 	}
+}
+
+// earlyBody is up to where a body is read before an endpoint is asked. A body
+// that was stopped cannot be read on here, so a request whose endpoint closes a
+// kept connection could not be sent again while its body is under way; with
+// short bodies there is nothing under way. It also saves the task that would
+// send the body.
+const earlyBody = 16 << 10
+
+// run reads a short body whole and then has the request answered.
+func (s *h2stream) run() outcome {
+	var first []byte
+	for s.req.Body == h1.BodyLength && s.req.Length <= earlyBody && !s.done.Load() {
+		b, err := s.nextBody()
+		switch {
+		case err == io.EOF:
+		case err == errSlowBody:
+			s.x.note(&s.req)
+			return s.x.fail(failTimeout, err)
+		case err != nil:
+			s.x.note(&s.req)
+			return s.x.clientLost(err)
+		}
+		first = append(first, b...)
+	}
+	return s.x.run(&s.req, first, s.done.Load())
 }
 
 // head1 writes the request's head down in HTTP/1.1.
@@ -138,6 +165,7 @@ func (s *h2stream) nextBody() ([]byte, error) {
 	s.pace.resume()
 	s.rc.SetReadDeadline(time.Now().Add(s.set.BodyTimeout))
 	n, err := s.r.Body.Read(s.buf[:h2Buffer-2]) // room for CRLF behind a chunk
+	s.rc.SetReadDeadline(time.Time{})           // it would break the body while nobody reads
 	s.in += int64(n)
 	s.pace.add(n)
 	switch {
@@ -195,7 +223,7 @@ func (s *h2stream) interim(res *h1.Response) error {
 	s.limitWrite()
 	s.w.WriteHeader(res.Status)
 	clear(h)
-	return nil
+	return s.wrote(nil, false)
 }
 
 // fields copies the fields that may be forwarded.
@@ -209,7 +237,24 @@ func (s *h2stream) fields(h http.Header, res *h1.Response) {
 }
 
 // limitWrite bounds the next write.
-func (s *h2stream) limitWrite() { s.rc.SetWriteDeadline(time.Now().Add(s.set.BodyTimeout)) }
+func (s *h2stream) limitWrite() {
+	s.writeBy = time.Now().Add(s.set.BodyTimeout)
+	s.rc.SetWriteDeadline(s.writeBy)
+}
+
+// wrote ends what limitWrite began, unless the library is still to write the
+// last bytes: the bound is for writing, not for the time between two parts of
+// an answer. err is that of the write.
+func (s *h2stream) wrote(err error, last bool) error {
+	switch {
+	case err == nil && !last:
+		s.rc.SetWriteDeadline(time.Time{})
+	case err != nil && !time.Now().Before(s.writeBy):
+		s.ln.stats.limits[limitSendTimeout].Inc()
+		return loop.ErrStalled
+	}
+	return err
+}
 
 func (s *h2stream) head(res *h1.Response, body h1.Body, length int64, data []byte, last bool) error {
 	h := s.w.Header()
@@ -231,7 +276,7 @@ func (s *h2stream) head(res *h1.Response, body h1.Body, length int64, data []byt
 	if last {
 		return nil
 	}
-	return s.writeErr(s.rc.Flush())
+	return s.wrote(s.rc.Flush(), false)
 }
 
 func (s *h2stream) body(data []byte) error { return s.write(data, false) }
@@ -243,14 +288,7 @@ func (s *h2stream) write(data []byte, last bool) error {
 	if err == nil && !last {
 		err = s.rc.Flush()
 	}
-	return s.writeErr(err)
-}
-
-func (s *h2stream) writeErr(err error) error {
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		s.ln.stats.limits[limitSendTimeout].Inc()
-	}
-	return err
+	return s.wrote(err, last)
 }
 
 func (s *h2stream) move(from loop.Conn, n int64, how loop.Moving) (moved int64, endpointErr, clientErr error) {
