@@ -249,3 +249,27 @@ func NoLeaks(t testing.TB) {
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 }
+
+// AccessLog waits until the access log that the configuration names has at
+// least so many lines and returns them all, in order.
+func (n *Node) AccessLog(lines int) []map[string]any {
+	n.t.Helper()
+	name := n.node.Plan().Config.AccessLog.Output
+	var all []map[string]any
+	Await(n.t, fmt.Sprintf("%d lines in %s", lines, name), func() bool {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		all = nil
+		for line := range bytes.Lines(b) {
+			var record map[string]any
+			if json.Unmarshal(line, &record) != nil {
+				break // its end is not written yet
+			}
+			all = append(all, record)
+		}
+		return len(all) >= lines
+	})
+	return all
+}

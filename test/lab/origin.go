@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -275,4 +276,102 @@ func bound(t testing.TB) (fd int, addr string) {
 	}
 	a := net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: sa.(*syscall.SockaddrInet4).Port}
 	return fd, a.String()
+}
+
+// Echo answers each request with the request as it was received, bytes of the
+// head and of the body's framing included. It understands lengths and chunks
+// as they are written by careful senders only.
+func Echo(c *OriginConn) {
+	for {
+		head, err := c.Head()
+		if err != nil {
+			return
+		}
+		raw := head + "\r\n"
+		body, err := c.Body(head)
+		if err != nil {
+			return
+		}
+		raw += body
+		if c.Say("HTTP/1.1 200 OK\r\nContent-Length: "+strconv.Itoa(len(raw))+"\r\n\r\n") != nil {
+			return
+		}
+		if !strings.HasPrefix(head, "HEAD ") && c.Say(raw) != nil {
+			return
+		}
+	}
+}
+
+// Body reads the body that a head announces and returns its bytes as they came,
+// chunk framing included.
+func (c *OriginConn) Body(head string) (string, error) {
+	if n, err := strconv.Atoi(Field(head, "Content-Length")); err == nil {
+		b := make([]byte, n)
+		_, err := io.ReadFull(c, b)
+		return string(b), err
+	}
+	if Field(head, "Transfer-Encoding") != "chunked" {
+		return "", nil
+	}
+	var raw strings.Builder
+	for {
+		line, err := c.line()
+		raw.WriteString(line)
+		if err != nil {
+			return raw.String(), err
+		}
+		size, _, _ := strings.Cut(strings.TrimRight(line, "\r\n"), ";")
+		n, err := strconv.ParseInt(size, 16, 32)
+		if err != nil {
+			return raw.String(), err
+		}
+		if n == 0 {
+			for line != "\r\n" {
+				if line, err = c.line(); err != nil {
+					return raw.String(), err
+				}
+				raw.WriteString(line)
+			}
+			return raw.String(), nil
+		}
+		b := make([]byte, n+2)
+		if _, err := io.ReadFull(c, b); err != nil {
+			return raw.String(), err
+		}
+		raw.Write(b)
+	}
+}
+
+func (c *OriginConn) line() (string, error) {
+	var line []byte
+	for b := make([]byte, 1); ; {
+		n, err := c.Read(b)
+		if line = append(line, b[:n]...); n == 1 && b[0] == '\n' {
+			return string(line), nil
+		}
+		if err != nil {
+			return string(line), err
+		}
+	}
+}
+
+// Field returns the value of the first field line of that name in a head, ""
+// where there is none.
+func Field(head, name string) string {
+	v := Fields(head, name)
+	if len(v) == 0 {
+		return ""
+	}
+	return v[0]
+}
+
+// Fields returns the values of all field lines of that name in a head.
+func Fields(head, name string) (values []string) {
+	head, _, _ = strings.Cut(head, "\r\n\r\n")
+	for line := range strings.SplitSeq(head, "\r\n") {
+		if n, v, ok := strings.Cut(line, ":"); ok && strings.EqualFold(n, name) {
+			values = append(values, strings.TrimSpace(v))
+		}
+	}
+	return values
 }

@@ -1,0 +1,136 @@
+package http_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead/test/lab"
+)
+
+// host is the load balancer that most tests ask for.
+const host = "www.example.com"
+
+// site is the configuration that most tests need: a listener, a pool and a load
+// balancer. The texts are further keys in YAML's flow style.
+type site struct {
+	endpoints []string // addresses; they are named A, B and so on
+	pool      string   // keys of the pool
+	balancer  string   // keys of the load balancer
+	listener  string   // keys of the listener
+	tls       bool     // the listener speaks https
+	top       string   // lines of the top level, in block style
+}
+
+// server is a running site.
+type server struct {
+	*lab.Node
+	addr string
+	ca   *lab.CA // of a listener that speaks https
+}
+
+// start runs the site until the test ends. Its access log is a file.
+func (s site) start(t *testing.T) server {
+	t.Helper()
+	var ca *lab.CA
+	protocol := "protocol: http"
+	if s.tls {
+		ca = lab.NewCA(t)
+		c := ca.Issue(host, "*.example.com")
+		protocol = fmt.Sprintf("protocol: https, certificates: [{certificate: %q, key: %q}]", c.CertFile, c.KeyFile)
+	}
+	var endpoints []string
+	for i, a := range s.endpoints {
+		endpoints = append(endpoints, fmt.Sprintf("{name: %c, address: %q}", 'A'+i, a))
+	}
+	n := lab.Start(t, fmt.Sprintf(`
+%s
+access_log: {output: %q}
+listeners: [{name: web, address: "127.0.0.1:0", %s%s}]
+pools: [{name: p, endpoints: [%s]%s}]
+load_balancers: [{name: %s, proxied: true, default_pools: [p]%s}]
+`, s.top, filepath.Join(t.TempDir(), "access.log"), protocol, more(s.listener), strings.Join(endpoints, ", "), more(s.pool), host, more(s.balancer)))
+	return server{n, n.Addr("web"), ca}
+}
+
+func more(keys string) string {
+	if keys == "" {
+		return ""
+	}
+	return ", " + keys
+}
+
+// limits are keys of a listener.
+func limits(keys string) string { return "limits: {" + keys + "}" }
+
+// dial connects to the site in HTTP/1.1.
+func (s server) dial(t *testing.T) *lab.Client {
+	t.Helper()
+	if s.ca == nil {
+		return lab.Dial(t, s.addr)
+	}
+	return lab.DialTLS(t, s.addr, s.ca.Client(host, "http/1.1"))
+}
+
+// raw is [lab.Raw] for the site.
+func (s server) raw(t *testing.T, pieces ...any) lab.Reply {
+	t.Helper()
+	return s.dial(t).Raw(pieces...)
+}
+
+// client returns an HTTP client that reaches the site whatever the URL's host;
+// with h2 it speaks HTTP/2.
+func (s server) client(t *testing.T, h2 bool) *http.Client {
+	tr := &http.Transport{
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, s.addr)
+		},
+		DisableCompression: true, MaxIdleConnsPerHost: 100,
+	}
+	if s.ca != nil {
+		tr.TLSClientConfig = &tls.Config{RootCAs: s.ca.Pool}
+		tr.ForceAttemptHTTP2 = h2
+		if !h2 {
+			tr.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
+		}
+	}
+	t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr, Timeout: 20 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// url is the site's, for client.
+func (s server) url(path string) string {
+	if s.ca != nil {
+		return "https://" + host + path
+	}
+	return "http://" + host + path
+}
+
+// get makes a request with a Host and more field lines.
+func get(path, lines string) string { return request("GET", path, lines, "") }
+
+func request(method, path, lines, body string) string {
+	return method + " " + path + " HTTP/1.1\r\nHost: " + host + "\r\n" + lines + "\r\n" + body
+}
+
+// protocols runs a test over HTTP/1.1, over HTTP/1.1 in TLS and over HTTP/2.
+func protocols(t *testing.T, test func(t *testing.T, tls, h2 bool)) {
+	t.Run("http1", func(t *testing.T) { t.Parallel(); test(t, false, false) })
+	t.Run("https1", func(t *testing.T) { t.Parallel(); test(t, true, false) })
+	t.Run("http2", func(t *testing.T) { t.Parallel(); test(t, true, true) })
+}
+
+// equal compares what was got with what is wanted.
+func equal[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s = %#v, want %#v", what, got, want)
+	}
+}
