@@ -121,7 +121,7 @@ func (x *exchange) run(req *h1.Request, first []byte, complete bool) (result out
 	x.hold = x.hold[:0]
 	x.enter()
 	b, f, err := x.ask()
-	for f != nil && f.again && x.failover(f, err) {
+	for f != nil && x.mayAskAgain(f) && x.failover(f, err) {
 		b, f, err = x.ask()
 	}
 	if f != nil {
@@ -189,6 +189,15 @@ func (x *exchange) leave() {
 	e.Pool.Load.RequestDone()
 }
 
+// mayAskAgain reports whether another endpoint may be asked after a failure: it
+// is certain that this one has not seen the request, or nothing is lost if both
+// see it and two connections to this one ended without a byte. That happens to
+// both when an endpoint's process is killed: its system closes connections
+// first, and accepts new ones until it comes to the listening socket.
+func (x *exchange) mayAskAgain(f *failure) bool {
+	return f.again || f == failEmpty && x.resend
+}
+
 // failover turns to another endpoint after a failure for which that is safe. It
 // is done once, when the pool has another endpoint that can be used and the
 // retry budget allows it.
@@ -200,7 +209,7 @@ func (x *exchange) failover(f *failure, err error) bool {
 	if !ok {
 		return false
 	}
-	if !x.lbs.budget.take(x.lb.RetryBudget, x.lbs.requests.Load(), loop.Now()) {
+	if x.lb.RetryBudget == 0 || !f.free && !x.lbs.budget.take(x.lb.RetryBudget, x.lbs.requests.Load(), loop.Now()) {
 		x.lbs.exhausted.Inc()
 		return false
 	}
@@ -254,17 +263,22 @@ func (x *exchange) ask() (b []byte, f *failure, err error) {
 			f = failAnswer
 		case !gone(err) && err != loop.ErrStalled:
 			f = failUnknown
-		case x.resend && !x.resent && err != loop.ErrStalled:
+		case x.resend && err != loop.ErrStalled:
 			// It closed the connection without a byte of an answer. What it
 			// may have done can be done again, so it is asked once more over
 			// a new connection: this endpoint, since it may be well and only
 			// have been about to close a connection that was unused for long.
-			x.resent, fresh = true, true
-			u.stats.resent.Inc()
 			x.drop(true)
 			x.upload.begin(x, x.s.bodyDone())
+			if x.resent {
+				f = failEmpty
+				break
+			}
+			x.resent, fresh = true, true
+			u.stats.resent.Inc()
 			continue
 		default:
+			x.resend = false // a stalled endpoint may still be reading
 			f = failEmpty
 		}
 		u.stats.failures[f.kind].Inc()

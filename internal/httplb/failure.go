@@ -24,6 +24,11 @@ type failure struct {
 	// again is true where another endpoint may be asked: it is certain that
 	// this one has not seen the request.
 	again bool
+
+	// free is true where the attempt cost the endpoint nothing, so that a
+	// retry adds no load anywhere and needs no budget: the other endpoint gets
+	// what it would get anyway once this one is known to be down.
+	free bool
 }
 
 func (f *failure) Error() string { return f.reason }
@@ -36,14 +41,14 @@ var (
 	failMisdirected = &failure{status: 421, title: "Misdirected Request", text: "No site of this name is served over this connection.", reason: "misdirected"}
 	failUnknown     = &failure{status: 520, title: "Unknown Error", text: "The server sent an answer that could not be read.", reason: "bad_answer"}
 	failEmpty       = &failure{status: 520, title: "Unknown Error", text: "The server closed the connection without an answer.", reason: "empty_answer"}
-	failRefused     = &failure{status: 521, title: "Web Server Is Down", text: "The server refused the connection.", reason: "refused", again: true}
+	failRefused     = &failure{status: 521, title: "Web Server Is Down", text: "The server refused the connection.", reason: "refused", again: true, free: true}
 	failConnect     = &failure{status: 522, title: "Connection Timed Out", text: "The server could not be reached in time.", reason: "connect_timeout", again: true}
-	failUnreachable = &failure{status: 523, title: "Origin Is Unreachable", text: "There is no route to the server.", reason: "unreachable", again: true}
+	failUnreachable = &failure{status: 523, title: "Origin Is Unreachable", text: "There is no route to the server.", reason: "unreachable", again: true, free: true}
 	failAnswer      = &failure{status: 524, title: "A Timeout Occurred", text: "The server did not answer in time.", reason: "answer_timeout"}
 	failTLS         = &failure{status: 525, title: "SSL Handshake Failed", text: "No secure connection to the server could be made.", reason: "tls_handshake", again: true}
 	failCertificate = &failure{status: 526, title: "Invalid SSL Certificate", text: "The server's certificate is not valid.", reason: "invalid_certificate", again: true}
 	failNoPool      = &failure{status: 530, title: "No Healthy Pool", text: "No server can take the request.", reason: "no_pool"}
-	failResolve     = &failure{status: 530, title: "Name Not Resolved", text: "The server's name has no address (1016).", reason: "name_not_resolved", again: true}
+	failResolve     = &failure{status: 530, title: "Name Not Resolved", text: "The server's name has no address (1016).", reason: "name_not_resolved", again: true, free: true}
 	failInternal    = &failure{status: 500, title: "Internal Server Error", text: "Something went wrong here.", reason: "internal"}
 
 	failures = []*failure{failBadRequest, failTimeout, failNoHost, failMisdirected, failUnknown, failEmpty, failRefused, failConnect,

@@ -16,7 +16,8 @@ import (
 	"fairlead/internal/telemetry"
 )
 
-// sweepInterval is how often unused connections to endpoints are looked over.
+// sweepInterval is how often unused connections to endpoints, and the budgets
+// for retries, are looked over.
 const sweepInterval = time.Second
 
 // certInterval is how often certificate files are looked at.
@@ -328,7 +329,7 @@ func (p *Plane) Listeners() []ListenerState {
 	return list
 }
 
-// sweep looks over unused connections until the plane stops.
+// sweep looks over unused connections and budgets until the plane stops.
 func (p *Plane) sweep() {
 	t := time.NewTicker(sweepInterval)
 	defer t.Stop()
@@ -345,6 +346,9 @@ func (p *Plane) sweep() {
 		now := loop.Now()
 		for i, u := range snap.upstreams {
 			u.sweep(snap.plan.Endpoints[i].Pool.IdleTimeout, now)
+		}
+		for _, b := range snap.balancers {
+			b.budget.roll(b.requests.Load(), now)
 		}
 	}
 }

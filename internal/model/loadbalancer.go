@@ -80,8 +80,9 @@ type LoadBalancer struct {
 	// What may leave the chosen pool.
 	AdaptiveRouting AdaptiveRouting `yaml:"adaptive_routing"`
 	// Further requests to endpoints, made after a failure, as a share of all
-	// requests; 0 to 1. Ten a second are always allowed unless it is 0.
-	// Default 0.2.
+	// requests; 0 to 1, 0 for none at all. Ten a second are always allowed, and
+	// those after a refused connection, which cost the endpoint nothing, do
+	// not count. Default 0.2.
 	RetryBudget float64 `yaml:"retry_budget"`
 	// Conditions on the request, and what they change.
 	Rules []Rule `yaml:"rules"`
