@@ -20,7 +20,7 @@ func (h *hostIndex) add(b *LoadBalancer) {
 		h.wildcards = make(map[string]*LoadBalancer)
 	}
 	if a, err := netip.ParseAddr(b.Name); err == nil && a.Is6() {
-		h.exact["["+b.Name+"]"] = b // as the Host field has it
+		h.exact["["+a.String()+"]"] = b // as clients write it in the Host field (RFC 5952)
 		return
 	}
 	if suffix, ok := strings.CutPrefix(b.Name, "*."); ok {
