@@ -357,6 +357,7 @@ func (x *exchange) more(b []byte) ([]byte, error) {
 // client's that came instead.
 func (x *exchange) answer(b []byte, err error) outcome {
 	interims := 0
+	held := false // b lies in x.hold, where it outlives waits
 	for {
 		if err != nil {
 			return x.broken(err)
@@ -367,11 +368,16 @@ func (x *exchange) answer(b []byte, err error) outcome {
 		}
 		if n == 0 {
 			b, err = x.more(b)
+			held = false
 			continue
 		}
 		b = b[n:]
 		if x.res.Status >= 200 {
 			break
+		}
+		if !held { // else the head lies there too, before b
+			x.hold = append(x.hold[:0], b...)
+			b, held = x.hold, true
 		}
 		if x.res.Status == 101 {
 			return x.switchProtocols(b)
@@ -379,12 +385,12 @@ func (x *exchange) answer(b []byte, err error) outcome {
 		if interims++; interims > maxInterim {
 			return x.bad(errors.New("too many interim answers"))
 		}
-		x.hold = append(x.hold[:0], b...)
 		if err := x.s.interim(&x.res); err != nil {
 			return x.clientLost(err)
 		}
-		if b = x.hold; len(b) == 0 {
+		if len(b) == 0 {
 			b, err = x.wait(nil, 0)
+			held = false
 		}
 	}
 	x.firstByte()
@@ -517,13 +523,12 @@ func (x *exchange) endlessBody(b []byte) (endpointErr, clientErr error) {
 }
 
 // switchProtocols passes on a 101 and then relays bytes until both ends are
-// done.
+// done. b are the first of the endpoint's; they outlive waits.
 func (x *exchange) switchProtocols(b []byte) outcome {
 	if !x.upgrading || x.res.Upgrade == nil {
 		return x.bad(errors.New("101 that was not asked for"))
 	}
 	x.firstByte()
-	x.hold = append(x.hold[:0], b...)
 	x.answered = true
 	x.status = 101
 	if err := x.s.interim(&x.res); err != nil {
@@ -534,7 +539,7 @@ func (x *exchange) switchProtocols(b []byte) outcome {
 	stats := &x.ln.stats
 	stats.upgraded.Add(1)
 	defer stats.upgraded.Add(-1)
-	err := client.Write(x.hold)
+	err := client.Write(b)
 	if err == nil {
 		err = x.conn.Write(early)
 	}
