@@ -10,6 +10,10 @@ import (
 
 // FuzzParse gives the loader anything. It must neither panic nor hang, and
 // whatever it refuses it refuses with a place in the file.
+//
+// The seeds are long, and Go spends a minute on making each input that it
+// finds in them shorter: run it with -fuzzminimizetime=1x, or it tries a few
+// hundred inputs where it could try a million.
 func FuzzParse(f *testing.F) {
 	seeds := 0
 	add := func(text string) {
