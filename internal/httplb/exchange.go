@@ -297,9 +297,10 @@ func isClients(err error) bool {
 
 // send writes the request and waits for the first bytes of the answer.
 func (x *exchange) send(c *upstreamConn) ([]byte, error) {
-	deadline := x.start.Add(x.decision.Pool.AnswerTimeout + x.connect)
 	if x.upload.complete {
-		c.SetReadDeadline(min(deadline, x.start.Add(watchInterval+x.connect)))
+		now := loop.Now() // the head may have taken long to come, and a first try to fail
+		deadline := now.Add(x.decision.Pool.AnswerTimeout)
+		c.SetReadDeadline(min(deadline, now.Add(watchInterval)))
 		x.s.release()
 		b, err := c.Ask(x.out)
 		if err != loop.ErrTimeout {

@@ -23,6 +23,7 @@ type socket struct {
 	raw           syscall.RawConn
 	remote, local netip.AddrPort
 	cause         interruption
+	broken        breakage
 
 	// The reading task's.
 	rd     deadline
@@ -38,6 +39,7 @@ type socket struct {
 	// The writing task's.
 	wd      deadline
 	timeout time.Duration
+	stall   stall
 	out     [2][]byte
 	piped   int // bytes in a pipe, for splicing
 	werr    error
@@ -68,15 +70,28 @@ func (c *socket) Ask(b []byte) ([]byte, error) {
 	c.Release()
 	c.prefix, c.ask, c.asked, c.stale = 0, b, 0, false
 	err := c.await(c.onRead)
+	c.ask = nil
 	switch {
 	case c.stale:
 		return nil, ErrStale
-	case err == errShort:
-		c.ask = nil
-		if err := c.Write(b[c.asked:]); err != nil {
+	case err == ErrTimeout && c.asked < len(b):
+		// The deadline had passed already, so that not even a look was
+		// taken. Who asks must be able to wait on with Read.
+		if !c.Quiet() {
+			return nil, ErrStale
+		}
+		if err := c.Write(b); err != nil {
 			return nil, err
 		}
-		err = c.await(c.onRead)
+	case err == errShort:
+		werr := c.Write(b[c.asked:])
+		if werr != nil && !dead(werr) {
+			return nil, werr
+		}
+		// Where it closed before it had read all, it may have said why.
+		if err = c.await(c.onRead); werr != nil && err != nil {
+			err = werr
+		}
 	}
 	return c.lend(err)
 }
@@ -123,7 +138,8 @@ func (c *socket) await(try func(fd uintptr) bool) error {
 func (c *socket) readable(fd uintptr) bool {
 	c.rerr = nil
 	if c.ask != nil && c.asked < len(c.ask) {
-		if socketPeek(fd) != socketQuiet {
+		if state, e := socketPeek(fd); state != socketQuiet {
+			c.broken.noteErrno("recv", e)
 			c.stale = true
 			return true
 		}
@@ -142,12 +158,13 @@ func (c *socket) readable(fd uintptr) bool {
 		case e == syscall.EINTR:
 			return c.readable(fd)
 		default:
-			c.rerr = os.NewSyscallError("send", e)
+			c.broken.noteErrno("send", e)
+			c.stale = true // nothing was written
 			return true
 		}
 	}
 	if c.buf == nil {
-		c.buf = buffers.Get().(*buffer)
+		c.buf = takeBuffer()
 	}
 	for {
 		n, e := recv(fd, c.buf.b[c.prefix:])
@@ -156,7 +173,7 @@ func (c *socket) readable(fd uintptr) bool {
 			c.got = n
 			return true
 		case e == 0:
-			c.rerr = io.EOF
+			c.rerr = c.broken.end(io.EOF)
 			return true
 		case e == syscall.EINTR:
 			continue
@@ -166,7 +183,7 @@ func (c *socket) readable(fd uintptr) bool {
 			}
 			return false
 		default:
-			c.rerr = os.NewSyscallError("recv", e)
+			c.rerr = c.broken.noteErrno("recv", e)
 			return true
 		}
 	}
@@ -179,14 +196,13 @@ func (c *socket) Release() {
 	}
 }
 
-func (c *socket) Write(b []byte) error {
-	c.out[0], c.out[1] = b, nil
-	return c.flush(c.onWrite)
-}
+func (c *socket) Write(b []byte) error { return c.Writev(b, nil) }
 
 func (c *socket) Writev(a, b []byte) error {
-	c.out[0], c.out[1] = a, b
-	return c.flush(c.onWrite)
+	c.out = [2][]byte{a, b}
+	err := c.flush(c.onWrite)
+	c.out = [2][]byte{} // an idle connection keeps nobody's memory
+	return err
 }
 
 // flush calls try until nothing is left to write. The first try does not wait
@@ -211,15 +227,17 @@ func (c *socket) flush(try func(fd uintptr) bool) error {
 			if cause := c.cause.err(); cause != nil {
 				return cause
 			}
-			if c.wd.over() && c.wait {
+			if c.wd.over() && c.wait && c.stall.over(c.timeout, c.acknowledged()) {
 				return ErrStalled
 			}
 		}
-		if !c.wait || c.left() < left {
-			c.wd.want = 0
-			if c.timeout > 0 {
-				c.wd.want = Now().Add(c.timeout)
+		c.wd.want = 0
+		if c.timeout > 0 {
+			now := Now()
+			if !c.wait || c.left() < left {
+				c.stall.since = now
 			}
+			c.wd.want = now.Add(c.timeout / stallLooks)
 		}
 		c.wait = true
 		if err := c.wd.arm(c.nc.SetWriteDeadline); err != nil {
@@ -254,21 +272,30 @@ func (c *socket) writable(fd uintptr) bool {
 		case syscall.EAGAIN:
 			return !c.wait
 		default:
-			c.werr = os.NewSyscallError("send", e)
+			c.werr = c.broken.noteErrno("send", e)
 			return true
 		}
 	}
 }
+
+// acknowledged returns how many bytes the other end has taken in all.
+func (c *socket) acknowledged() uint64 { return acknowledged(c.raw) }
 
 func (c *socket) SetReadDeadline(t Time)          { c.rd.want = t }
 func (c *socket) SetWriteTimeout(d time.Duration) { c.timeout = d }
 func (c *socket) CloseWrite() error               { return c.nc.CloseWrite() }
 func (c *socket) Close() error                    { return c.nc.Close() }
 func (c *socket) Abort()                          { abort(c.nc) }
-func (c *socket) Alive() bool                     { return socketState(c.nc) != socketEnded }
-func (c *socket) Quiet() bool                     { return socketState(c.nc) == socketQuiet }
+func (c *socket) Alive() bool                     { return c.look() != socketEnded }
+func (c *socket) Quiet() bool                     { return c.look() == socketQuiet }
 func (c *socket) Remote() netip.AddrPort          { return c.remote }
 func (c *socket) Local() netip.AddrPort           { return c.local }
+
+func (c *socket) look() socketCondition {
+	state, err := socketState(c.raw)
+	c.broken.note(err)
+	return state
+}
 
 func (c *socket) Interrupt(cause error) {
 	c.cause.set(cause)
@@ -299,20 +326,43 @@ const (
 	socketEnded                        // the other end has closed or reset it
 )
 
-func socketState(nc *net.TCPConn) socketCondition {
-	state := socketEnded
-	raw, err := nc.SyscallConn()
-	if err != nil {
-		return state
-	}
+// socketState looks at a socket, and returns the error if it finds one that
+// the system will not tell again.
+func socketState(raw syscall.RawConn) (state socketCondition, err error) {
+	state = socketEnded
 	// Control, unlike Read, does not disturb who waits, and has no deadline.
-	raw.Control(func(fd uintptr) {
-		state = socketPeek(fd)
+	// It fails once the connection has been closed here.
+	_ = raw.Control(func(fd uintptr) {
+		var e syscall.Errno
+		if state, e = socketPeek(fd); e != 0 {
+			err = os.NewSyscallError("recv", e)
+		}
 		if state == socketFull && hungUp(fd) {
 			state = socketEnded
 		}
 	})
-	return state
+	return state, err
+}
+
+// acknowledged returns how many bytes the other end has acknowledged, 0 if that
+// is not known.
+func acknowledged(raw syscall.RawConn) (n uint64) {
+	_ = raw.Control(func(fd uintptr) {
+		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+			n = info.Bytes_acked
+		}
+	})
+	return n
+}
+
+// noteErrno remembers e and returns it as an error.
+func (k *breakage) noteErrno(call string, e syscall.Errno) error {
+	if e == 0 {
+		return nil
+	}
+	err := os.NewSyscallError(call, e)
+	k.note(err)
+	return err
 }
 
 // hungUp reports whether the other end has closed the connection although
@@ -323,29 +373,29 @@ func hungUp(fd uintptr) bool {
 	return err == nil && n > 0
 }
 
-func socketPeek(fd uintptr) socketCondition {
+func socketPeek(fd uintptr) (socketCondition, syscall.Errno) {
 	var b [1]byte
 	for {
-		n, _, e := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&b[0])), 1, syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)
+		n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&b[0])), 1, syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)
 		switch {
 		case e == syscall.EINTR:
 		case e == syscall.EAGAIN:
-			return socketQuiet
+			return socketQuiet, 0
 		case e == 0 && n > 0:
-			return socketFull
+			return socketFull, 0
 		default:
-			return socketEnded
+			return socketEnded, e
 		}
 	}
 }
 
 func recv(fd uintptr, b []byte) (int, syscall.Errno) {
-	n, _, e := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), 0, 0, 0)
+	n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), 0, 0, 0)
 	return int(n), e
 }
 
 func send(fd uintptr, b []byte) (int, syscall.Errno) {
-	n, _, e := syscall.RawSyscall6(syscall.SYS_SENDTO, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), syscall.MSG_NOSIGNAL, 0, 0)
+	n, _, e := syscall.RawSyscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), syscall.MSG_NOSIGNAL, 0, 0)
 	return int(n), e
 }
 
@@ -353,6 +403,7 @@ func sendv(fd uintptr, a, b []byte) (int, syscall.Errno) {
 	iov := [2]syscall.Iovec{{Base: unsafe.SliceData(a)}, {Base: unsafe.SliceData(b)}}
 	iov[0].SetLen(len(a))
 	iov[1].SetLen(len(b))
-	n, _, e := syscall.RawSyscall(syscall.SYS_WRITEV, fd, uintptr(unsafe.Pointer(&iov)), 2)
+	msg := syscall.Msghdr{Iov: &iov[0], Iovlen: 2}
+	n, _, e := syscall.RawSyscall(unix.SYS_SENDMSG, fd, uintptr(unsafe.Pointer(&msg)), syscall.MSG_NOSIGNAL)
 	return int(n), e
 }
