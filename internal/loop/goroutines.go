@@ -68,12 +68,11 @@ func New(nc net.Conn) Conn {
 	return newStream(nc)
 }
 
+// isTimeout reports whether a deadline of ours has passed. The system's own
+// time-outs (ETIMEDOUT: the other end has vanished) break the connection and
+// are not meant, although net.Error calls them time-outs as well.
 func isTimeout(err error) bool {
-	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
-		return true
-	}
-	var ne net.Error
-	return errors.As(err, &ne) && ne.Timeout()
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
 }
 
 func addrPort(a net.Addr) netip.AddrPort {

@@ -41,7 +41,10 @@ type Conn interface {
 	// Ask makes sure that nothing has come meanwhile, writes b, and waits for
 	// the first bytes that come back. ErrStale says that the other end had
 	// closed the connection, or had sent something unasked, before a byte of
-	// b was written.
+	// b was written. ErrTimeout says that all of b was written: the answer
+	// can be waited for with Read. What comes back although not all of b was
+	// taken is returned if the other end has closed, as it may say why. b
+	// must not be lent by this connection.
 	Ask(b []byte) ([]byte, error)
 
 	// Release gives back what the last Read lent.
@@ -54,15 +57,17 @@ type Conn interface {
 	// Writev writes all of a, then all of b, in one go where it can.
 	Writev(a, b []byte) error
 
-	// SetReadDeadline bounds all waiting in Read and Ask from now on; 0 is no
-	// bound. It costs nothing when deadlines only move forwards.
+	// SetReadDeadline bounds all waiting for bytes in Read and Ask from now
+	// on; 0 is no bound. It costs nothing when deadlines only move forwards.
 	SetReadDeadline(t Time)
 
-	// SetWriteTimeout bounds how long a write may make no progress; 0 is no
-	// bound.
+	// SetWriteTimeout bounds how long a write, from the next one on, may make
+	// no progress; 0 is no bound. A stall may be found a quarter later. What
+	// the other end's system takes is progress, where that can be seen.
 	SetWriteTimeout(d time.Duration)
 
-	// CloseWrite ends the stream in the direction to the other end.
+	// CloseWrite ends the stream in the direction to the other end. It is the
+	// writing task's, as its last write.
 	CloseWrite() error
 
 	// Close ends the connection in order: what was written is still sent.
@@ -72,7 +77,9 @@ type Conn interface {
 	// that the stream was cut.
 	Abort()
 
-	// Interrupt ends waiting with the given cause, now and until Resume.
+	// Interrupt ends waiting with the given cause, now and until Resume. A
+	// write that it ends leaves an unknown part unwritten, and with TLS no
+	// write can follow it.
 	Interrupt(cause error)
 
 	// Resume lets a connection that was interrupted wait again. No task may
@@ -81,7 +88,8 @@ type Conn interface {
 
 	// Alive reports whether the other end has not closed the connection, as
 	// far as is known without waiting. Quiet reports that, and that nothing
-	// has come that was not read.
+	// has come that was not read; with TLS, where only reading could tell, it
+	// is no more than Alive.
 	Alive() bool
 	Quiet() bool
 
@@ -106,7 +114,7 @@ type Driver interface {
 }
 
 // ErrTimeout is returned when a read deadline has passed.
-var ErrTimeout error = os.ErrDeadlineExceeded
+var ErrTimeout = os.ErrDeadlineExceeded
 
 // ErrStalled is returned by a write that made no progress for too long.
 var ErrStalled = errors.New("the other end takes no more bytes")

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"errors"
 	"io"
 	"sync/atomic"
 	"time"
@@ -20,18 +21,32 @@ type Moving struct {
 	// Progress, if given, is told each number of bytes once they are written;
 	// an error ends the move, as one of the source.
 	Progress func(n int) error
+
+	// last, if given, is when Timeout began to run last, for a time-out that
+	// several moves share.
+	last *atomic.Int64
 }
+
+// errCannotSplice says that the system does not let us.
+var errCannotSplice = errors.New("splice is not to be had")
 
 // Move moves n bytes from src to dst, or all until the end of the stream when
 // n is below 0. A stream that ends before n bytes is io.ErrUnexpectedEOF. It
 // copies at first and splices, where the system can, once the stream is bulk.
-// The error is told by its side; at most one is not nil.
+// The error is told by its side; at most one is not nil. ErrExcess is only
+// returned for what had to be read to see it: what was spliced never holds too
+// much, and the excess then waits in src, which is not Quiet.
 func Move(dst, src Conn, n int64, how Moving) (moved int64, srcErr, dstErr error) {
+	copying := !canSplice(dst, src)
 	for n < 0 || moved < n {
-		if moved >= copyFirst && canSplice(dst, src) {
+		if moved >= copyFirst && !copying {
 			src.Release()
 			m, srcErr, dstErr := splice(dst, src, n-moved, n < 0, how)
-			return moved + m, srcErr, dstErr
+			moved += m
+			if srcErr != errCannotSplice {
+				return moved, srcErr, dstErr
+			}
+			copying = true
 		}
 		how.limit(src)
 		b, err := src.Read(nil)
@@ -39,24 +54,14 @@ func Move(dst, src Conn, n int64, how Moving) (moved int64, srcErr, dstErr error
 			continue
 		}
 		if err != nil {
-			if err == io.EOF {
-				if n < 0 {
-					return moved, nil, nil
-				}
-				err = io.ErrUnexpectedEOF
-			}
-			return moved, err, nil
+			return moved, atEnd(err, n < 0), nil
 		}
-		if n >= 0 {
-			// The caller asked for these bytes only: more than that would
-			// belong to another message, which a well-behaved source does
-			// not send before it is asked.
-			if int64(len(b)) > n-moved {
-				if err := dst.Write(b[:n-moved]); err != nil {
-					return moved, nil, err
-				}
-				return n, ErrExcess, nil
-			}
+		// The caller asked for n bytes only: more than that would belong to
+		// another message, which a well-behaved source does not send before
+		// it is asked.
+		excess := n >= 0 && int64(len(b)) > n-moved
+		if excess {
+			b = b[:n-moved]
 		}
 		if err := dst.Write(b); err != nil {
 			return moved, nil, err
@@ -67,23 +72,47 @@ func Move(dst, src Conn, n int64, how Moving) (moved int64, srcErr, dstErr error
 				return moved, err, nil
 			}
 		}
+		if excess {
+			return moved, ErrExcess, nil
+		}
 	}
 	return moved, nil, nil
 }
 
-func (how *Moving) limit(src Conn) {
-	if how.Timeout > 0 {
-		src.SetReadDeadline(Now().Add(how.Timeout))
-	} else {
-		src.SetReadDeadline(0)
+// atEnd returns what err, from a read, means for a move, which is open if it
+// goes on until the end of the stream.
+func atEnd(err error, open bool) error {
+	switch {
+	case err != io.EOF:
+		return err
+	case open:
+		return nil
+	default:
+		return io.ErrUnexpectedEOF
 	}
 }
+
+func (how *Moving) limit(src Conn) {
+	switch {
+	case how.Timeout <= 0:
+		src.SetReadDeadline(0)
+	case how.last != nil:
+		src.SetReadDeadline(Time(how.last.Load()).Add(how.Timeout))
+	default:
+		src.SetReadDeadline(Now().Add(how.Timeout))
+	}
+}
+
+// errIdle interrupts one direction of a relay when the other has found that
+// both are silent.
+var errIdle = errors.New("relay was idle")
 
 // Relay moves bytes between a and b in both directions until both have ended,
 // carrying over half-closes. When one direction breaks, both connections are
 // aborted, so that neither end takes a cut stream for a finished one. idle
-// bounds how long both directions together may be silent; after that both are
-// closed in order and ErrTimeout is returned.
+// bounds how long both directions together may be silent: after that ErrTimeout
+// is returned, with both streams ended in order, or aborted if bytes were
+// still on their way.
 func Relay(d Driver, a, b Conn, idle time.Duration) (aToB, bToA int64, err error) {
 	var last atomic.Int64
 	last.Store(int64(Now()))
@@ -91,13 +120,18 @@ func Relay(d Driver, a, b Conn, idle time.Duration) (aToB, bToA int64, err error
 		Timeout:  idle,
 		Patience: func() bool { return Now().Sub(Time(last.Load())) < idle },
 		Progress: func(int) error { last.Store(int64(Now())); return nil },
+		last:     &last,
 	}
 	var first atomic.Pointer[error]
+	var unwritten atomic.Bool // bytes were read and not written
 	run := func(dst, src Conn, moved *int64) {
 		n, srcErr, dstErr := Move(dst, src, -1, how)
 		*moved = n
+		if dstErr != nil {
+			unwritten.Store(true)
+		}
 		err := srcErr
-		if err == nil {
+		if dstErr != nil {
 			err = dstErr
 		}
 		if err == nil {
@@ -106,11 +140,11 @@ func Relay(d Driver, a, b Conn, idle time.Duration) (aToB, bToA int64, err error
 		if err == nil || !first.CompareAndSwap(nil, &err) {
 			return
 		}
-		if err == ErrTimeout && srcErr != nil {
-			dst.CloseWrite()
-			src.CloseWrite()
-			dst.Interrupt(err)
-			src.Interrupt(err)
+		if srcErr == ErrTimeout {
+			// The streams are ended when both directions have come to
+			// rest: a write may be under way.
+			dst.Interrupt(errIdle)
+			src.Interrupt(errIdle)
 			return
 		}
 		dst.Abort()
@@ -119,8 +153,19 @@ func Relay(d Driver, a, b Conn, idle time.Duration) (aToB, bToA int64, err error
 	t := d.Spawn(func() { run(a, b, &bToA) })
 	run(b, a, &aToB)
 	t.Wait()
-	if p := first.Load(); p != nil {
-		err = *p
+	p := first.Load()
+	if p == nil {
+		return aToB, bToA, nil
 	}
-	return aToB, bToA, err
+	if *p == ErrTimeout {
+		for _, c := range []Conn{a, b} {
+			if unwritten.Load() {
+				c.Abort()
+				continue
+			}
+			c.Resume()
+			c.CloseWrite()
+		}
+	}
+	return aToB, bToA, *p
 }

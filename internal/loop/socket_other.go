@@ -2,7 +2,10 @@
 
 package loop
 
-import "net"
+import (
+	"net"
+	"syscall"
+)
 
 // newSocket has nothing better than stream here.
 func newSocket(*net.TCPConn) Conn { return nil }
@@ -15,4 +18,7 @@ const (
 )
 
 // socketState cannot look without waiting here; the next read will tell.
-func socketState(*net.TCPConn) socketCondition { return socketQuiet }
+func socketState(syscall.RawConn) (socketCondition, error) { return socketQuiet, nil }
+
+// acknowledged is not known here.
+func acknowledged(syscall.RawConn) uint64 { return 0 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"sync"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // pipeSize is what one splice can move. Small pipes cost throughput: the
@@ -37,7 +39,7 @@ func getPipe() (pipe, error) {
 		return pipe{}, os.NewSyscallError("pipe2", err)
 	}
 	// A smaller pipe than asked for (a limit of the system) works as well.
-	syscall.Syscall(syscall.SYS_FCNTL, uintptr(fds[1]), syscall.F_SETPIPE_SZ, pipeSize)
+	_, _ = unix.FcntlInt(uintptr(fds[1]), unix.F_SETPIPE_SZ, pipeSize)
 	return pipe{r: fds[0], w: fds[1]}, nil
 }
 
@@ -69,12 +71,14 @@ const (
 )
 
 // splice moves n bytes, or all until the end when open is true, through a
-// pipe, without copying them into the process.
+// pipe, without copying them into the process. The error of the source is
+// errCannotSplice where the system does not let it, so that the rest must be
+// copied.
 func splice(to, from Conn, n int64, open bool, how Moving) (moved int64, srcErr, dstErr error) {
 	dst, src := to.(*socket), from.(*socket)
 	p, err := getPipe()
 	if err != nil {
-		return 0, err, nil
+		return 0, errCannotSplice, nil // out of descriptors, most likely
 	}
 	defer func() { p.put(dst.piped == 0); dst.piped = 0 }()
 
@@ -94,8 +98,11 @@ func splice(to, from Conn, n int64, open bool, how Moving) (moved int64, srcErr,
 			case syscall.EINTR:
 			case syscall.EAGAIN:
 				return false
+			case syscall.EINVAL, syscall.ENOSYS, syscall.EPERM:
+				src.rerr = errCannotSplice
+				return true
 			default:
-				src.rerr = os.NewSyscallError("splice", err)
+				src.rerr = src.broken.noteErrno("splice", err.(syscall.Errno))
 				return true
 			}
 		}
@@ -112,12 +119,11 @@ func splice(to, from Conn, n int64, open bool, how Moving) (moved int64, srcErr,
 			case syscall.EAGAIN:
 				return !dst.wait
 			default:
-				dst.werr = os.NewSyscallError("splice", err)
+				dst.werr = dst.broken.noteErrno("splice", err.(syscall.Errno))
 				return true
 			}
 		}
 	}
-	dst.out = [2][]byte{}
 	for open || moved < n {
 		how.limit(src)
 		err := src.await(fill)
@@ -128,10 +134,7 @@ func splice(to, from Conn, n int64, open bool, how Moving) (moved int64, srcErr,
 			return moved, err, nil
 		}
 		if got == 0 {
-			if open {
-				return moved, nil, nil
-			}
-			return moved, io.ErrUnexpectedEOF, nil
+			return moved, atEnd(src.broken.end(io.EOF), open), nil
 		}
 		dst.piped = got
 		if err := dst.flush(drain); err != nil {

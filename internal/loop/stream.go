@@ -1,9 +1,11 @@
 package loop
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/netip"
+	"syscall"
 	"time"
 )
 
@@ -11,8 +13,11 @@ import (
 // systems without an implementation of their own.
 type stream struct {
 	nc            net.Conn
+	tcp           syscall.RawConn // beneath nc, or nil
+	plain         bool            // nc is tcp itself
 	remote, local netip.AddrPort
 	cause         interruption
+	broken        breakage
 
 	small [2 << 10]byte // where a waiting read puts its first bytes
 	bulk  bool          // the last read filled its buffer: more is to come
@@ -20,11 +25,23 @@ type stream struct {
 	rd    deadline
 
 	timeout time.Duration // of writes
-	gather  []byte        // joins two short writes to one
+	guard   guard
 }
 
 func newStream(nc net.Conn) *stream {
-	return &stream{nc: nc, remote: addrPort(nc.RemoteAddr()), local: addrPort(nc.LocalAddr())}
+	c := &stream{nc: nc, remote: addrPort(nc.RemoteAddr()), local: addrPort(nc.LocalAddr())}
+	inner := nc
+	if w, ok := nc.(interface{ NetConn() net.Conn }); ok {
+		inner = w.NetConn()
+	}
+	if t, ok := inner.(*net.TCPConn); ok {
+		if raw, err := t.SyscallConn(); err == nil {
+			c.tcp, c.plain = raw, inner == nc
+		}
+	}
+	c.guard.progress = c.acknowledged
+	c.guard.cut = func() { c.nc.SetWriteDeadline(past) }
+	return c
 }
 
 func (c *stream) Read(prefix []byte) ([]byte, error) {
@@ -55,7 +72,7 @@ func (c *stream) Read(prefix []byte) ([]byte, error) {
 		case err == nil:
 			continue
 		case err == io.EOF:
-			return nil, io.EOF
+			return nil, c.broken.end(io.EOF)
 		case isTimeout(err):
 			if cause := c.cause.err(); cause != nil {
 				return nil, cause
@@ -64,6 +81,7 @@ func (c *stream) Read(prefix []byte) ([]byte, error) {
 				return nil, ErrTimeout
 			}
 		default:
+			c.broken.note(err)
 			return nil, err
 		}
 	}
@@ -73,13 +91,22 @@ func (c *stream) Ask(b []byte) ([]byte, error) {
 	if !c.Quiet() {
 		return nil, ErrStale
 	}
-	if err := c.Write(b); err != nil {
-		return nil, err
+	werr := c.Write(b)
+	if werr != nil && !dead(werr) {
+		return nil, werr
 	}
-	return c.Read(nil)
+	// Where it closed before it had read all, it may have said why.
+	answer, err := c.Read(nil)
+	if err != nil && werr != nil {
+		err = werr
+	}
+	return answer, err
 }
 
 func (c *stream) Release() {
+	if lending != nil {
+		clear(c.small[:])
+	}
 	if c.buf != nil {
 		c.buf.free()
 		c.buf = nil
@@ -87,40 +114,48 @@ func (c *stream) Release() {
 }
 
 func (c *stream) Write(b []byte) error {
-	if err := c.cause.err(); err != nil {
-		return err
-	}
-	// Each piece has the whole time-out, so that a slow reader is not cut off
-	// while it makes progress. A TLS record holds 16 KiB.
+	// Each piece is progress, for connections that tell nothing else.
 	const piece = 64 << 10
+	stalled, again := false, false
 	for len(b) > 0 {
-		if c.timeout > 0 {
-			if err := c.nc.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
-				return err
-			}
-			if err := c.cause.err(); err != nil {
-				return err
-			}
-		}
-		n, err := c.nc.Write(b[:min(len(b), piece)])
-		b = b[n:]
-		if err != nil {
-			if cause := c.cause.err(); cause != nil {
-				return cause
-			}
-			if isTimeout(err) {
-				return ErrStalled
-			}
+		if err := c.cause.err(); err != nil {
 			return err
+		}
+		c.guard.begin(c.timeout)
+		n, err := c.nc.Write(b[:min(len(b), piece)])
+		stalled = c.guard.end() || stalled
+		b = b[n:]
+		if err == nil {
+			continue
+		}
+		if cause := c.cause.err(); cause != nil {
+			return cause
+		}
+		if !isTimeout(err) {
+			c.broken.note(err)
+			return err
+		}
+		c.nc.SetWriteDeadline(time.Time{})
+		switch {
+		case n > 0: // progress after all
+			again = false
+		case stalled:
+			return ErrStalled
+		case again:
+			return err // TLS cannot go on after an interruption
+		default:
+			again = true // the deadline of an interruption that is over
 		}
 	}
 	return nil
 }
 
 func (c *stream) Writev(a, b []byte) error {
-	if len(a)+len(b) <= 16<<10 {
-		c.gather = append(append(c.gather[:0], a...), b...)
-		return c.Write(c.gather)
+	if len(a)+len(b) <= 16<<10 { // one TLS record
+		joined := takeBuffer()
+		defer joined.free()
+		n := copy(joined.b, a)
+		return c.Write(joined.b[:n+copy(joined.b[n:], b)])
 	}
 	if err := c.Write(a); err != nil {
 		return err
@@ -135,7 +170,7 @@ func (c *stream) CloseWrite() error {
 	if h, ok := c.nc.(interface{ CloseWrite() error }); ok {
 		return h.CloseWrite()
 	}
-	return nil
+	return errors.ErrUnsupported
 }
 
 func (c *stream) Close() error { return c.nc.Close() }
@@ -152,21 +187,34 @@ func (c *stream) Resume() {
 	c.nc.SetDeadline(time.Time{})
 }
 
-// Alive looks at the socket beneath. Bytes that wait there may belong to TLS
-// itself (session tickets), so only an ended stream tells something.
-func (c *stream) Alive() bool {
-	inner := c.nc
-	if w, ok := inner.(interface{ NetConn() net.Conn }); ok {
-		inner = w.NetConn()
-	}
-	if t, ok := inner.(*net.TCPConn); ok {
-		return socketState(t) != socketEnded
-	}
-	return true
+// Alive looks at the socket beneath.
+func (c *stream) Alive() bool { return c.look() != socketEnded }
+
+// Quiet takes bytes that wait for nothing unless they are the stream's own:
+// those of TLS may be its business alone (session tickets), which only reading
+// could tell.
+func (c *stream) Quiet() bool {
+	state := c.look()
+	return state == socketQuiet || state != socketEnded && !c.plain
 }
 
-// Quiet cannot tell more than Alive: see there.
-func (c *stream) Quiet() bool { return c.Alive() }
+func (c *stream) look() socketCondition {
+	if c.tcp == nil {
+		return socketQuiet
+	}
+	state, err := socketState(c.tcp)
+	if c.plain {
+		c.broken.note(err)
+	}
+	return state
+}
+
+func (c *stream) acknowledged() uint64 {
+	if c.tcp == nil {
+		return 0
+	}
+	return acknowledged(c.tcp)
+}
 
 func (c *stream) Remote() netip.AddrPort { return c.remote }
 func (c *stream) Local() netip.AddrPort  { return c.local }
