@@ -29,6 +29,7 @@ type session struct {
 	// The request's body.
 	bodyKind  h1.Body
 	bodyLeft  int64 // for BodyLength
+	over      []byte // what moveBody read of the part that is not moved
 	chunked   h1.Chunked
 	done      atomic.Bool // the whole body was read
 	pace      pace
@@ -231,7 +232,10 @@ func (s *session) nextBody() ([]byte, error) {
 	s.pace.resume()
 	for {
 		s.c.SetReadDeadline(s.pace.deadline())
-		b, err := s.c.Read(nil)
+		b, err := s.over, error(nil)
+		if s.over = s.over[:0]; len(b) == 0 {
+			b, err = s.c.Read(nil)
+		}
 		switch {
 		case err == loop.ErrTimeout:
 			if s.pace.slow() {
@@ -288,10 +292,13 @@ func (s *session) moveBody(to loop.Conn) (n int64, clientErr, endpointErr error)
 	n, clientErr, endpointErr = loop.Move(to, s.c, s.bodyLeft-bodyTail, loop.Moving{
 		Timeout:  s.set.BodyTimeout,
 		Progress: s.pace.progress,
+		Excess:   func(b []byte) { s.over = append(s.over[:0], b...) },
 	})
 	s.bodyLeft -= n
 	s.bytesIn += n
 	switch {
+	case clientErr == loop.ErrExcess: // where it could only copy
+		clientErr = nil
 	case clientErr == loop.ErrTimeout, clientErr == errSlowBody:
 		s.ln.stats.limits[limitBodyTimeout].Inc()
 		clientErr = errSlowBody

@@ -21,6 +21,9 @@ type Moving struct {
 	// Progress, if given, is told each number of bytes once they are written;
 	// an error ends the move, as one of the source.
 	Progress func(n int) error
+	// Excess, if given, is told what was read beyond the bytes asked for, and
+	// has to copy it. Then ErrExcess is returned.
+	Excess func(b []byte)
 
 	// last, if given, is when Timeout began to run last, for a time-out that
 	// several moves share.
@@ -61,6 +64,9 @@ func Move(dst, src Conn, n int64, how Moving) (moved int64, srcErr, dstErr error
 		// it is asked.
 		excess := n >= 0 && int64(len(b)) > n-moved
 		if excess {
+			if how.Excess != nil {
+				how.Excess(b[n-moved:])
+			}
 			b = b[:n-moved]
 		}
 		if err := dst.Write(b); err != nil {
