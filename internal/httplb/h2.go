@@ -44,13 +44,13 @@ type h2stream struct {
 
 // serveHTTP2 serves a connection on which HTTP/2 was agreed.
 func (l *listener) serveHTTP2(tc *tls.Conn, set *settings, state *tls.ConnectionState) {
-	c := h2conn{tc}
+	c := h2conn{tc, set.http}
 	l.enter(c)
 	defer l.leave(c)
 	peer := c.peer()
 	set.h2.ServeConn(tc, &http2.ServeConnOpts{
 		Context:    context.Background(),
-		BaseConfig: set.http,
+		BaseConfig: baseConfig(set.http),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			s := &h2stream{ln: l, set: l.set.Load(), w: w, r: r, rc: http.NewResponseController(w)}
 			s.x.init(l, s, peer)
@@ -268,6 +268,7 @@ func (s *h2stream) head(res *h1.Response, body h1.Body, length int64, data []byt
 			h[name] = nil
 		}
 	}
+	s.goAway(h)
 	s.limitWrite()
 	s.w.WriteHeader(res.Status)
 	if len(data) > 0 {
@@ -277,6 +278,13 @@ func (s *h2stream) head(res *h1.Response, body h1.Body, length int64, data []byt
 		return nil
 	}
 	return s.wrote(s.rc.Flush(), false)
+}
+
+// goAway has the library send GOAWAY with an answer, once the listener closes.
+func (s *h2stream) goAway(h http.Header) {
+	if s.ln.draining.Load() {
+		h.Set("Connection", "close")
+	}
 }
 
 func (s *h2stream) body(data []byte) error { return s.write(data, false) }
@@ -321,6 +329,7 @@ func (s *h2stream) page(f *failure) error {
 	h.Set("Cache-Control", "no-store")
 	body := f.page()
 	h.Set("Content-Length", strconv.Itoa(len(body)))
+	s.goAway(h)
 	s.limitWrite()
 	s.w.WriteHeader(f.status)
 	if s.x.isHead {
@@ -331,7 +340,10 @@ func (s *h2stream) page(f *failure) error {
 
 // h2conn is an HTTP/2 connection. The library ends it in order when its server
 // is shut down, so there is nothing to interrupt.
-type h2conn struct{ tc *tls.Conn }
+type h2conn struct {
+	tc     *tls.Conn
+	server *http.Server
+}
 
 func (c h2conn) interrupt() {}
 func (c h2conn) abort()     { c.tc.NetConn().Close() }

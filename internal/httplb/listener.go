@@ -35,11 +35,13 @@ type listener struct {
 	stats listenerStats
 
 	draining  atomic.Bool
+	closed    chan struct{} // nothing is accepted any more, the address is free
 	perClient clients
 	sessions  sync.WaitGroup
 
-	mu   sync.Mutex // guards open
+	mu   sync.Mutex // guards what follows
 	open map[connection]struct{}
+	cut  bool // connections end at once
 }
 
 // connection is one that can be told to end.
@@ -116,14 +118,16 @@ func listen(p *Plane, m *plan.Listener, set *settings) (*listener, error) {
 			network = "tcp4"
 		}
 	}
-	ln, err := new(net.ListenConfig).Listen(context.Background(), network, net.JoinHostPort(host, strconv.Itoa(int(m.Bind.Port()))))
+	var lc net.ListenConfig
+	lc.SetMultipathTCP(false) // plain sockets can be told to stop connecting
+	ln, err := lc.Listen(context.Background(), network, net.JoinHostPort(host, strconv.Itoa(int(m.Bind.Port()))))
 	if err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			return nil, errors.New("address " + m.Address + " is in use by another process")
 		}
 		return nil, err
 	}
-	l := &listener{plane: p, key: listenerKey(m), name: m.Name, ln: ln.(*net.TCPListener), open: make(map[connection]struct{})}
+	l := &listener{plane: p, key: listenerKey(m), name: m.Name, ln: ln.(*net.TCPListener), open: make(map[connection]struct{}), closed: make(chan struct{})}
 	l.stats.init()
 	l.use(set)
 	return l, nil
@@ -172,30 +176,70 @@ func (l *listener) discard() {
 	l.ln.Close()
 }
 
-// close stops accepting. Connections that wait in the kernel's queue are still
-// served, since closing would reset them; connections without a request under
-// way end, the others after their answer.
+// Bounds of closing.
+const (
+	// acceptGrace is for connections that are on their way: their clients may
+	// have sent a request already, which closing would reset.
+	acceptGrace = 100 * time.Millisecond
+	// idleGrace is for clients that are about to send a request over a
+	// connection that they have: its answer tells them to close it. Nobody
+	// can tell a connection that is not used any more from one whose next
+	// request is on its way.
+	idleGrace = time.Second
+)
+
+// close stops accepting. What was accepted is served: connections are told to
+// end by their next answer, and those without a request end after a while.
 func (l *listener) close() {
 	if l.draining.Swap(true) {
 		return
 	}
-	l.ln.SetDeadline(time.Now().Add(50 * time.Millisecond)) // accept closes the socket
-	if h := l.set.Load().http; h != nil {
-		// There is no listener of the standard library's to wait for: this
-		// only sends GOAWAY.
-		h.Shutdown(l.plane.ctx)
-	}
+	stopConnecting(l.ln)
+	l.ln.SetDeadline(time.Now().Add(acceptGrace)) // accept closes the socket
+	l.goAway()
+	l.sessions.Go(func() {
+		select {
+		case <-l.closed:
+		case <-l.plane.ctx.Done():
+		}
+	})
+	t := time.AfterFunc(idleGrace, func() {
+		l.goAway() // to those that came meanwhile
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for c := range l.open {
+			c.interrupt()
+		}
+	})
+	l.plane.wg.Go(func() {
+		l.sessions.Wait()
+		t.Stop()
+	})
+}
+
+// goAway tells clients of HTTP/2 to go. They hang on several servers when
+// reloads changed settings. No server has a listener to wait for, so that this
+// only sends GOAWAY.
+func (l *listener) goAway() {
+	servers := make(map[*http.Server]bool)
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	for c := range l.open {
-		c.interrupt()
+		if c, ok := c.(h2conn); ok {
+			servers[c.server] = true
+		}
+	}
+	l.mu.Unlock()
+	for h := range servers {
+		h.Shutdown(l.plane.ctx)
 	}
 }
 
 // abort ends all connections and returns their number.
 func (l *listener) abort() int {
+	l.ln.Close()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.cut = true
 	for c := range l.open {
 		c.abort()
 	}
@@ -204,6 +248,7 @@ func (l *listener) abort() int {
 
 // accept accepts connections until the listener closes.
 func (l *listener) accept() {
+	defer close(l.closed)
 	defer l.ln.Close()
 	trouble := false
 	for {
@@ -213,6 +258,10 @@ func (l *listener) accept() {
 			trouble = false
 			l.admit(nc)
 		case l.draining.Load():
+			// A deadline that has passed keeps Accept from looking at the
+			// queue, which may hold connections that came in time when the
+			// machine is busy.
+			l.drainQueue()
 			return
 		default:
 			// Out of descriptors or memory: it will pass, and spinning would
@@ -227,6 +276,20 @@ func (l *listener) accept() {
 				return
 			}
 		}
+	}
+}
+
+// drainQueue accepts what has come already. No more comes, or, where that cannot
+// be had, as much as comes within a bound.
+func (l *listener) drainQueue() {
+	end := time.Now().Add(10 * acceptGrace)
+	for time.Now().Before(end) {
+		l.ln.SetDeadline(time.Now().Add(acceptGrace / 10))
+		nc, err := l.ln.AcceptTCP()
+		if err != nil {
+			return
+		}
+		l.admit(nc)
 	}
 }
 
@@ -312,6 +375,9 @@ func (l *listener) enter(c connection) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open[c] = struct{}{}
+	if l.cut {
+		c.abort()
+	}
 }
 
 func (l *listener) leave(c connection) {
@@ -323,7 +389,7 @@ func (l *listener) leave(c connection) {
 // handshake is a connection that has not got further.
 type handshake struct{ nc *net.TCPConn }
 
-func (h handshake) interrupt() {} // bounded by the header time-out
+func (h handshake) interrupt() { h.nc.SetDeadline(time.Now()) }
 func (h handshake) abort()     { h.nc.Close() }
 
 func (s *session) abort() { s.c.Abort() }

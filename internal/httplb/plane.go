@@ -146,12 +146,28 @@ func (p *Plane) open(pl *plan.Plan) (opened map[string]*listener, kept map[*list
 			kept[l] = set
 			continue
 		}
+		p.awaitClosed(key)
 		if l, err = listen(p, m, set); err != nil {
 			return opened, kept, fmt.Errorf("listener %q: %w", m.Name, err)
 		}
 		opened[key] = l
 	}
 	return opened, kept, nil
+}
+
+// awaitClosed waits until an address that a listener is leaving is free.
+func (p *Plane) awaitClosed(key string) {
+	var leaving []*listener
+	p.mu.Lock()
+	for l := range p.leaving {
+		if l.key == key {
+			leaving = append(leaving, l)
+		}
+	}
+	p.mu.Unlock()
+	for _, l := range leaving {
+		<-l.closed
+	}
 }
 
 // start begins to accept on a new listener.

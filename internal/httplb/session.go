@@ -28,7 +28,7 @@ type session struct {
 
 	// The request's body.
 	bodyKind  h1.Body
-	bodyLeft  int64 // for BodyLength
+	bodyLeft  int64  // for BodyLength
 	over      []byte // what moveBody read of the part that is not moved
 	chunked   h1.Chunked
 	done      atomic.Bool // the whole body was read
@@ -98,15 +98,21 @@ func (s *session) one(deadline loop.Time) (again bool) {
 	b := s.kept
 	s.kept, s.spare = s.spare[:0], b
 	if len(b) == 0 {
-		s.c.SetReadDeadline(deadline)
 		s.state.Store(stateIdle)
+		wait := deadline
 		if s.ln.draining.Load() {
-			return false
+			wait = min(wait, loop.Now().Add(idleGrace))
 		}
+		s.c.SetReadDeadline(wait)
 		var err error
 		b, err = s.c.Read(nil)
+		if err == errDraining && s.c.Alive() && !s.c.Quiet() {
+			// A request came in the same moment.
+			s.busy()
+			b, err = s.c.Read(nil)
+		}
 		if err != nil {
-			if err == loop.ErrTimeout && s.x.ended == 0 {
+			if err == loop.ErrTimeout && s.x.ended == 0 && wait == deadline {
 				s.ln.stats.limits[limitHeaderTimeout].Inc()
 			}
 			return false
