@@ -228,8 +228,11 @@ func (s *session) openBody(b []byte) (first []byte, err error) {
 	return first, nil
 }
 
-// keep stores what was read and belongs to the next request.
-func (s *session) keep(b []byte) { s.kept = append(s.kept[:0], b...) }
+// keep stores what was read and belongs to the next request, where it counts.
+func (s *session) keep(b []byte) {
+	s.kept = append(s.kept[:0], b...)
+	s.bytesIn -= int64(len(b))
+}
 
 func (s *session) nextBody() ([]byte, error) {
 	if s.done.Load() {
