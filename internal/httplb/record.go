@@ -39,7 +39,7 @@ func (x *exchange) begin(start loop.Time) {
 	x.record = record{start: start, ended: x.ended, text: x.text[:0]}
 	x.snap = x.ln.plane.snap.Load()
 	x.lb, x.lbs = nil, nil
-	x.answered = false
+	x.answered, x.isHead, x.trusted = false, false, false
 	x.decision.Pool, x.decision.Endpoint = nil, nil
 	x.upload.begin(x, true)
 }
