@@ -104,11 +104,11 @@ func Load(file string) (*Document, error) {
 // Parse reads a configuration from data. Errors call it name; relative file
 // names in it start at dir.
 func Parse(name string, data []byte, dir string) (*Document, error) {
-	root, errs := parseYAML(name, data)
+	root, widths, errs := parseYAML(name, data)
 	if len(errs) > 0 {
 		return nil, errs.sort()
 	}
-	d := newDecoder(name, root)
+	d := newDecoder(name, root, widths)
 	c := new(model.Config)
 	d.document(c)
 

@@ -214,6 +214,14 @@ func TestCRLFAndBOM(t *testing.T) {
 	if got := doc.At("admin.address").String(); got != "f:3:18" {
 		t.Errorf("At = %s, want f:3:18", got)
 	}
+	// Found by FuzzParse: a text over two lines counted them twice.
+	doc = mustParse(t, "monitors:\r\n  - name: a\r\n    description: \"two\r\n      lines\"\r\n    retries: 1\r\n")
+	if got := doc.At("monitors[0].retries").String(); got != "f:5:14" {
+		t.Errorf("At = %s, want f:5:14", got)
+	}
+	if got, want := doc.Config.Monitors[0].Description, "two lines"; got != want {
+		t.Errorf("description = %q, want %q", got, want)
+	}
 }
 
 // Case C43: a working file with one thing changed is refused, with its place.

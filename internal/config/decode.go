@@ -27,6 +27,7 @@ const maxExpanded = 100_000
 type decoder struct {
 	file    string
 	root    ast.Node
+	widths  lineWidths
 	anchors map[string]ast.Node
 	places  map[string]Position
 	errs    Errors
@@ -39,9 +40,9 @@ type decoder struct {
 	stopped  bool
 }
 
-func newDecoder(file string, root ast.Node) *decoder {
+func newDecoder(file string, root ast.Node, widths lineWidths) *decoder {
 	return &decoder{
-		file: file, root: root,
+		file: file, root: root, widths: widths,
 		anchors: map[string]ast.Node{}, places: map[string]Position{},
 		broken: map[string]bool{}, inBroken: map[string]bool{},
 	}
@@ -77,7 +78,8 @@ func (d *decoder) position(tk *token.Token) Position {
 	if tk == nil || tk.Position == nil {
 		return Position{d.file, 1, 1}
 	}
-	return Position{d.file, max(tk.Position.Line, 1), max(tk.Position.Column, 1)}
+	line, column := d.widths.clamp(tk.Position.Line, tk.Position.Column)
+	return Position{d.file, line, column}
 }
 
 // report notes an error that leaves the value at the place usable.
@@ -356,6 +358,9 @@ func (d *decoder) list(n ast.Node, v reflect.Value, at model.Place, depth int) {
 	for i, e := range s.Values {
 		item := at.Item(i, d.nameOf(e, v.Type().Elem()))
 		if e.Type() == ast.NullType {
+			if len(s.Entries) == len(s.Values) {
+				e = s.Entries[i] // its dash: the null itself may stand nowhere
+			}
 			d.fail(e, item, "empty item: want a value, or no item")
 			continue
 		}

@@ -115,7 +115,7 @@ func TestCompleteExampleHasEveryKey(t *testing.T) {
 	}
 	// The store excludes what the rest of the file shows, so it is a comment.
 	text := strings.Replace(string(data), "# state: {endpoints", "state: {endpoints", 1)
-	root, errs := parseYAML("complete.yaml", []byte(text))
+	root, _, errs := parseYAML("complete.yaml", []byte(text))
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

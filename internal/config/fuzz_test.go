@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // FuzzParse gives the loader anything. It must neither panic nor hang, and
@@ -63,10 +64,14 @@ func FuzzParse(f *testing.F) {
 		if !errors.As(err, &errs) || len(errs) == 0 {
 			t.Fatalf("error of type %T: %v", err, err)
 		}
-		lines := strings.Count(string(data), "\n") + 1
+		lines := strings.Split(strings.ToValidUTF8(string(data), "?"), "\n")
 		for i, e := range errs {
-			if e.Line < 1 || e.Column < 1 || e.Line > lines || e.Text == "" {
-				t.Errorf("error without a place in the file's %d lines: %v", lines, e)
+			if e.Line < 1 || e.Column < 1 || e.Line > len(lines) || e.Text == "" {
+				t.Errorf("error without a place in the file's %d lines: %v", len(lines), e)
+				continue
+			}
+			if width := utf8.RuneCountInString(lines[e.Line-1]); e.Column > width+1 {
+				t.Errorf("error behind the %d characters of its line: %v", width, e)
 			}
 			if i > 0 && errs[i-1].Line > e.Line {
 				t.Errorf("errors out of order: %v", errs)

@@ -29,22 +29,48 @@ const (
 	maxAliases = 100
 )
 
+// lineWidths are the numbers of characters in the lines of a text.
+type lineWidths []int
+
+func measure(data []byte) lineWidths {
+	var w lineWidths
+	for line := range bytes.SplitSeq(data, []byte("\n")) {
+		w = append(w, utf8.RuneCount(line))
+	}
+	return w
+}
+
+// clamp brings a place of the lexer into the text. Its columns are too large
+// behind a tab in quotes on the same line, and what is left out has none.
+func (w lineWidths) clamp(line, column int) (int, int) {
+	if len(w) == 0 {
+		return max(line, 1), max(column, 1)
+	}
+	line = min(max(line, 1), len(w))
+	return line, min(max(column, 1), w[line-1]+1)
+}
+
 // parseYAML returns the root of the only document in data.
-func parseYAML(name string, data []byte) (root ast.Node, errs Errors) {
-	fail := func(line, column int, format string, args ...any) (ast.Node, Errors) {
-		return nil, Errors{{File: name, Line: max(line, 1), Column: max(column, 1), Text: fmt.Sprintf(format, args...)}}
+func parseYAML(name string, data []byte) (root ast.Node, widths lineWidths, errs Errors) {
+	fail := func(line, column int, format string, args ...any) (ast.Node, lineWidths, Errors) {
+		line, column = widths.clamp(line, column)
+		return nil, nil, Errors{{File: name, Line: line, Column: column, Text: fmt.Sprintf(format, args...)}}
 	}
 	if len(data) > MaxSize {
 		return fail(1, 1, "larger than %d MiB", MaxSize>>20)
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	// The lexer counts the two characters as two lines inside quotes, which
+	// would move every place behind them.
+	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
 	if line, column, what := unreadable(data); what != "" {
 		return fail(line, column, "%s", what)
 	}
+	widths = measure(data)
 	defer func() {
 		// A parser that panics has met a text it was not made for.
 		if r := recover(); r != nil {
-			root, errs = fail(1, 1, "not readable as YAML: %v", r)
+			root, widths, errs = fail(1, 1, "not readable as YAML: %v", r)
 		}
 	}()
 	tokens := lexer.Tokenize(string(data))
@@ -68,7 +94,7 @@ func parseYAML(name string, data []byte) (root ast.Node, errs Errors) {
 	if root == nil {
 		return fail(1, 1, "empty: want a configuration")
 	}
-	return root, nil
+	return root, widths, nil
 }
 
 // unreadable finds the first thing that no YAML file may hold.
@@ -81,7 +107,6 @@ func unreadable(data []byte) (line, column int, what string) {
 			return line, column, fmt.Sprintf("byte 0x%02x: want UTF-8 text", data[i])
 		case r == '\n':
 			line, column = line+1, 0
-		case r == '\r' && i+1 < len(data) && data[i+1] == '\n':
 		case r < ' ' && r != '\t', r == 0x7f:
 			return line, column, fmt.Sprintf("control character %q: want printable text", r)
 		}
