@@ -42,15 +42,29 @@ type h2stream struct {
 	in, out int64
 }
 
-// serveHTTP2 serves a connection on which HTTP/2 was agreed.
+// readPreface reads what HTTP/2 connections begin with, for which the library
+// has a time-out of its own that cannot be set.
+func readPreface(tc *tls.Conn) error {
+	var b [len(http2.ClientPreface)]byte
+	if _, err := io.ReadFull(tc, b[:]); err != nil {
+		return err
+	}
+	if string(b[:]) != http2.ClientPreface {
+		return errors.New("no HTTP/2 preface, although HTTP/2 was agreed")
+	}
+	return nil
+}
+
+// serveHTTP2 serves a connection on which HTTP/2 was agreed and begun.
 func (l *listener) serveHTTP2(tc *tls.Conn, set *settings, state *tls.ConnectionState) {
 	c := h2conn{tc, set.http}
 	l.enter(c)
 	defer l.leave(c)
 	peer := c.peer()
 	set.h2.ServeConn(tc, &http2.ServeConnOpts{
-		Context:    context.Background(),
-		BaseConfig: baseConfig(set.http),
+		Context:          context.Background(),
+		BaseConfig:       baseConfig(set.http),
+		SawClientPreface: true,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			s := &h2stream{ln: l, set: l.set.Load(), w: w, r: r, rc: http.NewResponseController(w)}
 			s.x.init(l, s, peer)

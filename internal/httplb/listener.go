@@ -344,6 +344,9 @@ func (l *listener) serve(nc *net.TCPConn, set *settings) {
 	l.enter(h)
 	nc.SetDeadline(time.Now().Add(set.HeaderTimeout))
 	err := tc.Handshake()
+	if err == nil && tc.ConnectionState().NegotiatedProtocol == "h2" {
+		err = readPreface(tc)
+	}
 	l.leave(h)
 	if err != nil {
 		l.stats.handshakes.Inc()
