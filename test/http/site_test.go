@@ -3,9 +3,11 @@ package http_test
 import (
 	"context"
 	"crypto/tls"
+	"flag"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +15,13 @@ import (
 
 	"fairlead/test/lab"
 )
+
+// TestMain lets many tests run at once: they wait more than they compute.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	flag.Set("test.parallel", "16")
+	os.Exit(m.Run())
+}
 
 // host is the load balancer that most tests ask for.
 const host = "www.example.com"
