@@ -252,7 +252,16 @@ func (x *exchange) ask() (b []byte, f *failure, err error) {
 		case err == nil:
 			return b, nil, nil
 		case err == loop.ErrStale:
+			stale := !c.reused
 			x.drop(false)
+			if stale { // a new one: not a byte was sent, but this may go on
+				if x.resent {
+					u.stats.failures[failEmpty.kind].Inc()
+					return nil, failEmpty, err
+				}
+				x.resent, fresh = true, true
+				u.stats.resent.Inc()
+			}
 			continue
 		case isClients(err):
 			return nil, nil, err
