@@ -195,7 +195,8 @@ func (x *exchange) leave() {
 // both when an endpoint's process is killed: its system closes connections
 // first, and accepts new ones until it comes to the listening socket.
 func (x *exchange) mayAskAgain(f *failure) bool {
-	return f.again || f == failEmpty && x.resend
+	// A connection that is still there has taken a part of the body.
+	return f.again && x.conn == nil || f == failEmpty && x.resend
 }
 
 // failover turns to another endpoint after a failure for which that is safe. It
@@ -270,6 +271,11 @@ func (x *exchange) ask() (b []byte, f *failure, err error) {
 		switch {
 		case err == loop.ErrTimeout:
 			f = failAnswer
+		case !c.reused && alerted(err):
+			f = failTLS
+			if x.upload.complete {
+				x.drop(true)
+			}
 		case !gone(err) && err != loop.ErrStalled:
 			f = failUnknown
 		case x.resend && err != loop.ErrStalled:

@@ -92,6 +92,14 @@ func handshakeFailure(err error) *failure {
 	return failTLS
 }
 
+// alerted reports whether err is an alert of the other end. With TLS 1.3 it
+// looks at our certificate when the handshake is over on our side, so the
+// first read tells of its refusal.
+func alerted(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
+}
+
 // gone reports whether err means that the other end closed or reset the
 // connection.
 func gone(err error) bool {
