@@ -498,3 +498,29 @@ func TestAnswerWithExcess(t *testing.T) {
 		}
 	})
 }
+
+// An endpoint that does not wait for a request is no HTTP server. It is not to
+// be asked for ever.
+func TestEndpointSpeaksFirst(t *testing.T) {
+	t.Parallel()
+	for name, greeting := range map[string]string{"greets": "220 ready\r\n", "closes": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := lab.NewOrigin(t, func(c *lab.OriginConn) {
+				if greeting != "" {
+					c.Say(greeting)
+					c.AwaitEnd()
+				}
+			})
+			s := site{endpoints: []string{o.Addr}}.start(t)
+			for _, method := range []string{"GET", "POST"} {
+				c := s.dial(t)
+				c.Send(request(method, "/", "", ""))
+				equal(t, method, c.Response(method).StatusCode, 520)
+			}
+			if n := o.Connections(); n > 4 {
+				t.Errorf("endpoint was connected to %d times for 2 requests", n)
+			}
+		})
+	}
+}

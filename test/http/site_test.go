@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"flag"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -143,3 +144,7 @@ func equal[T comparable](t *testing.T, what string, got, want T) {
 		t.Errorf("%s = %#v, want %#v", what, got, want)
 	}
 }
+
+// quiet is the error log of servers that are meant to fail: seen only with the
+// test's own output.
+func quiet(t *testing.T) *log.Logger { return log.New(t.Output(), "", 0) }

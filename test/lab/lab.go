@@ -8,8 +8,8 @@
 // and looks at it from outside: by requests ([Raw], [Dial]), by its metrics and
 // by its status.
 //
-// All of it may be used by parallel tests; one [Node] or [Client] belongs to
-// one test.
+// All of it may be used by parallel tests. A [Node] belongs to one test and its
+// subtests, a [Client] to one goroutine.
 package lab
 
 import (
@@ -26,6 +26,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,6 +54,8 @@ type Node struct {
 	cut   context.CancelFunc // cuts what is left
 	done  chan error
 	ended bool
+
+	asking sync.Mutex // held while /metrics or /status is asked for: few may ask at a time
 }
 
 // Start runs a node from a configuration and waits until it serves. What the
@@ -209,6 +212,8 @@ func (n *Node) AwaitMetric(want float64, name string, labels ...string) {
 
 func (n *Node) get(path string) []byte {
 	n.t.Helper()
+	n.asking.Lock()
+	defer n.asking.Unlock()
 	// A connection of its own, so that none is left when goroutines are
 	// counted.
 	c := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
