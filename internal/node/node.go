@@ -38,6 +38,9 @@ type Config struct {
 	Log *slog.Logger
 	// Version is that of the program.
 	Version string
+	// Names says who is asked for the addresses of host names. The zero value
+	// is this machine's name servers.
+	Names resolve.Config
 	// Ready, if given, is called once the node serves.
 	Ready func(*Node)
 }
@@ -81,7 +84,9 @@ func Run(ctx, now context.Context, cfg Config) error {
 	n.status.File = cfg.File
 	n.health = health.NewTable(cfg.Log)
 	n.checker = health.NewChecker(health.CheckerConfig{Table: n.health})
-	n.resolver = resolve.New(resolve.Config{Log: cfg.Log})
+	names := cfg.Names
+	names.Log = cfg.Log
+	n.resolver = resolve.New(names)
 	n.http = httplb.New(cfg.Log)
 	n.registry = telemetry.NewRegistry()
 	n.registry.Add(n.http)
