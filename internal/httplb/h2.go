@@ -86,7 +86,7 @@ func (s *h2stream) serve() {
 	if err != nil {
 		var e *h1.Error
 		errors.As(err, &e)
-		s.ln.stats.malformed.countReason(e)
+		s.ln.stats.countRefused(e)
 		s.x.fail(refusal(e.Status), err)
 	} else {
 		s.done.Store(s.req.Body == h1.BodyNone)

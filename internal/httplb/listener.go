@@ -135,6 +135,9 @@ func listen(p *Plane, m *plan.Listener, set *settings) (*listener, error) {
 
 // use puts settings in force for connections and requests that begin.
 func (l *listener) use(set *settings) {
+	if set.h2 != nil && set.h2.CountError == nil { // no connection uses it yet
+		set.h2.CountError = l.stats.countHTTP2
+	}
 	old := l.set.Swap(set)
 	if set.store == nil || old != nil && old.store == set.store {
 		return

@@ -112,8 +112,12 @@ func (s *session) one(deadline loop.Time) (again bool) {
 			b, err = s.c.Read(nil)
 		}
 		if err != nil {
-			if err == loop.ErrTimeout && s.x.ended == 0 && wait == deadline {
+			switch {
+			case err != loop.ErrTimeout || wait != deadline:
+			case s.x.ended == 0:
 				s.ln.stats.limits[limitHeaderTimeout].Inc()
+			default:
+				s.ln.stats.limits[limitIdleTimeout].Inc()
 			}
 			return false
 		}
@@ -189,7 +193,7 @@ func (s *session) refuse(err error) {
 	f := failBadRequest
 	var e *h1.Error
 	if errors.As(err, &e) {
-		s.ln.stats.malformed.countReason(e)
+		s.ln.stats.countRefused(e)
 		f = refusal(e.Status)
 	}
 	s.x.fail(f, err)
@@ -269,7 +273,7 @@ func (s *session) nextBody() ([]byte, error) {
 		}
 		data, used, ended, err := s.chunked.Decode(b)
 		if err != nil {
-			s.ln.stats.malformed.countReason(err.(*h1.Error))
+			s.ln.stats.countRefused(err.(*h1.Error))
 			return nil, err
 		}
 		if ended {

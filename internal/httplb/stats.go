@@ -14,17 +14,21 @@ type limit int
 const (
 	limitConnections limit = iota
 	limitPerClient
+	limitHeaderBytes
+	limitHeaderCount
 	limitHeaderTimeout
 	limitHandshake
+	limitIdleTimeout
 	limitBodyTimeout
 	limitSendTimeout
 	limitUpgradeIdle
+	limitStreams
 	limits
 )
 
 func (l limit) String() string {
-	return [...]string{"connections", "connections_per_client", "header_timeout", "tls_handshake_timeout",
-		"body_timeout", "send_timeout", "upgrade_idle_timeout"}[l]
+	return [...]string{"connections", "connections_per_client", "header_bytes", "header_count", "header_timeout", "tls_handshake_timeout",
+		"idle_timeout", "body_timeout", "send_timeout", "upgrade_idle_timeout", "concurrent_streams"}[l]
 }
 
 // classes counts answers by the first digit of their status; 0 is none.
@@ -60,6 +64,24 @@ func (m *malformed) countReason(e *h1.Error) {
 		m.count = make(map[string]uint64)
 	}
 	m.count[e.Reason]++
+}
+
+// countRefused counts a request that could not be read.
+func (s *listenerStats) countRefused(e *h1.Error) {
+	s.malformed.countReason(e)
+	switch e {
+	case h1.ErrHeadLong, h1.ErrTargetLong:
+		s.limits[limitHeaderBytes].Inc()
+	case h1.ErrTooManyFields:
+		s.limits[limitHeaderCount].Inc()
+	}
+}
+
+// countHTTP2 counts an error of an HTTP/2 connection, by the library's name.
+func (s *listenerStats) countHTTP2(name string) {
+	if name == "over_max_streams" || name == "over_max_streams_race" {
+		s.limits[limitStreams].Inc()
+	}
 }
 
 // balancerStats counts the requests of one load balancer.
