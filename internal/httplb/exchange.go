@@ -231,14 +231,19 @@ func (x *exchange) ask() (b []byte, f *failure, err error) {
 	u.stats.requests.Inc()
 	fresh := false // a kept connection is not to be tried again
 	for {
+		to, ok := e.Address()
+		if !ok {
+			u.stats.failures[failResolve.kind].Inc()
+			return nil, failResolve, errNoAddress
+		}
 		var c *upstreamConn
 		if !fresh {
-			c = u.take(e, x.start)
+			c = u.take(e, to, x.start)
 		}
 		if c == nil {
 			begun := loop.Now()
 			x.s.release()
-			c, f, err = u.connect(x.snap.driver, e)
+			c, f, err = u.connect(x.snap.driver, e, to)
 			x.connect += loop.Now().Sub(begun)
 			if f != nil {
 				u.stats.failures[f.kind].Inc()

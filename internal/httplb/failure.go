@@ -67,6 +67,7 @@ var (
 	errCut        = errors.New("endpoint cut the answer")
 	errSlowBody   = errors.New("client sent the body too slowly")
 	errDraining   = errors.New("listener is closing")
+	errNoAddress  = errors.New("host name has no address")
 )
 
 // connectFailure sorts an error of dialling an endpoint.

@@ -361,7 +361,7 @@ func (p *Plane) sweep() {
 		}
 		now := loop.Now()
 		for i, u := range snap.upstreams {
-			u.sweep(snap.plan.Endpoints[i].Pool.IdleTimeout, now)
+			u.sweep(snap.plan.Endpoints[i], now)
 		}
 		for _, b := range snap.balancers {
 			b.budget.roll(b.requests.Load(), now)

@@ -3,7 +3,6 @@ package httplb
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"net/netip"
 	"slices"
 	"sync"
@@ -51,21 +50,25 @@ type upstreamConn struct {
 // maxAddresses bounds the addresses of one host name that one request tries.
 const maxAddresses = 4
 
-// take returns the connection that was idle for the shortest time, or nil. One
-// that is too old, or whose address the endpoint no longer has, is closed.
-func (u *upstream) take(e *plan.Endpoint, now loop.Time) *upstreamConn {
+// take returns the connection to an address that was idle for the shortest
+// time, or nil. One that is too old is closed.
+func (u *upstream) take(e *plan.Endpoint, to netip.AddrPort, now loop.Time) *upstreamConn {
 	for {
 		u.mu.Lock()
-		n := len(u.idle)
-		if n == 0 {
+		i := len(u.idle) - 1
+		if e.ResolvedName() != nil { // connections may go to several addresses
+			for i >= 0 && u.idle[i].Remote().Addr() != to.Addr().Unmap() {
+				i--
+			}
+		}
+		if i < 0 {
 			u.mu.Unlock()
 			return nil
 		}
-		c := u.idle[n-1]
-		u.idle[n-1] = nil
-		u.idle = u.idle[:n-1]
+		c := u.idle[i]
+		u.idle = slices.Delete(u.idle, i, i+1)
 		u.mu.Unlock()
-		if now.Sub(c.since) < e.Pool.IdleTimeout && c.current(e) {
+		if now.Sub(c.since) < e.Pool.IdleTimeout {
 			c.reused = true
 			return c
 		}
@@ -112,16 +115,16 @@ func (c *upstreamConn) gone() {
 	c.up.pool.ConnectionClosed()
 }
 
-// sweep closes connections that were idle for too long or that the endpoint
-// has closed. They are looked at without the lock: one that is taken meanwhile
+// sweep closes connections that were idle for too long, that the endpoint has
+// closed, or whose address it no longer has. They are looked at without the lock: one that is taken meanwhile
 // is not disturbed, and is not among the idle ones any more when the dead are
 // taken out.
-func (u *upstream) sweep(idle time.Duration, now loop.Time) {
+func (u *upstream) sweep(e *plan.Endpoint, now loop.Time) {
 	var look []*upstreamConn
 	dead := make(map[*upstreamConn]bool) // and whether it was still idle
 	u.mu.Lock()
 	for _, c := range u.idle {
-		if now.Sub(c.since) >= idle {
+		if now.Sub(c.since) >= e.Pool.IdleTimeout || !c.current(e) {
 			dead[c] = false
 		} else {
 			look = append(look, c)
@@ -170,9 +173,9 @@ func (u *upstream) idleCount() int {
 	return len(u.idle)
 }
 
-// connect makes a new connection, trying the endpoint's addresses in turn
-// until one accepts or the pool's connect time-out has passed.
-func (u *upstream) connect(d *loop.Goroutines, e *plan.Endpoint) (*upstreamConn, *failure, error) {
+// connect makes a new connection to an address, or else to others of the
+// endpoint in turn, until one accepts or the pool's connect time-out has passed.
+func (u *upstream) connect(d *loop.Goroutines, e *plan.Endpoint, to netip.AddrPort) (*upstreamConn, *failure, error) {
 	deadline := loop.Now().Add(e.Pool.ConnectTimeout)
 	tries := 1
 	if n := e.ResolvedName(); n != nil {
@@ -181,10 +184,6 @@ func (u *upstream) connect(d *loop.Goroutines, e *plan.Endpoint) (*upstreamConn,
 	var f *failure
 	var err error
 	for ; tries > 0; tries-- {
-		to, ok := e.Address()
-		if !ok {
-			return nil, failResolve, errors.New("host name has no address")
-		}
 		// An address that swallows packets leaves time for the others.
 		now := loop.Now()
 		share := now.Add(max(deadline.Sub(now), 0) / time.Duration(tries))
@@ -194,6 +193,9 @@ func (u *upstream) connect(d *loop.Goroutines, e *plan.Endpoint) (*upstreamConn,
 			u.pool.ConnectionOpened()
 			u.stats.connects.Inc()
 			return &upstreamConn{Conn: c, up: u}, nil, nil
+		}
+		if next, ok := e.Address(); ok {
+			to = next
 		}
 	}
 	return nil, f, err
