@@ -65,7 +65,7 @@ var layers = []layer{
 		"it runs whole nodes for tests, and knows them by what operators see; no program links it"},
 	{"test/http", []string{"test/lab", "internal/h1/h1test"},
 		"it holds only tests, which see the HTTP plane from outside"},
-	{"test/load", []string{"test/lab"},
+	{"test/load", []string{"test/lab", "internal/h1/h1test"},
 		"it runs the binary as a process and sees only what an operator sees"},
 	{"test/taste", nil,
 		"it reads the tree as text, so that it runs when the tree does not build"},
