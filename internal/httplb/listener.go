@@ -59,6 +59,7 @@ type settings struct {
 	protocol       model.ListenerProtocol
 	heads          h1.Limits
 	TrustedProxies []netip.Prefix
+	stats          *listenerStats // of the listener that uses them
 
 	// TLS listeners only.
 	files      []model.CertificateFiles
@@ -100,6 +101,7 @@ func newSettings(m *model.Listener, old *settings, log *slog.Logger) (*settings,
 		IdleTimeout:          s.IdleTimeout,
 		ReadIdleTimeout:      s.BodyTimeout, // then a ping must be answered
 		WriteByteTimeout:     s.BodyTimeout,
+		CountError:           func(name string) { s.stats.countHTTP2(name) },
 	}
 	if err := http2.ConfigureServer(s.http, s.h2); err != nil {
 		return nil, err
@@ -135,9 +137,7 @@ func listen(p *Plane, m *plan.Listener, set *settings) (*listener, error) {
 
 // use puts settings in force for connections and requests that begin.
 func (l *listener) use(set *settings) {
-	if set.h2 != nil && set.h2.CountError == nil { // no connection uses it yet
-		set.h2.CountError = l.stats.countHTTP2
-	}
+	set.stats = &l.stats
 	old := l.set.Swap(set)
 	if set.store == nil || old != nil && old.store == set.store {
 		return
