@@ -2,6 +2,7 @@ package httplb
 
 import (
 	"strconv"
+	"strings"
 	"sync"
 
 	"fairlead/internal/h1"
@@ -77,9 +78,10 @@ func (s *listenerStats) countRefused(e *h1.Error) {
 	}
 }
 
-// countHTTP2 counts an error of an HTTP/2 connection, by the library's name.
+// countHTTP2 counts an error of an HTTP/2 connection, by the library's name:
+// kind and code, then what happened.
 func (s *listenerStats) countHTTP2(name string) {
-	if name == "over_max_streams" || name == "over_max_streams_race" {
+	if strings.Contains(name, "over_max_streams") {
 		s.limits[limitStreams].Inc()
 	}
 }
