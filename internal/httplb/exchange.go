@@ -568,7 +568,7 @@ func (x *exchange) switchProtocols(b []byte) outcome {
 	if err == nil {
 		in, out, err = loop.Relay(x.snap.driver, client, x.conn, x.ln.set.Load().UpgradeIdleTimeout)
 	}
-	x.relayedIn, x.relayedOut = in, out
+	x.relayedIn, x.relayedOut = in+int64(len(early)), out+int64(len(b))
 	if err == loop.ErrTimeout {
 		stats.limits[limitUpgradeIdle].Inc()
 	}

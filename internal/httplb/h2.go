@@ -248,6 +248,17 @@ func (s *h2stream) fields(h http.Header, res *h1.Response) {
 			h.Add(string(res.Name(f)), string(res.Value(f)))
 		}
 	}
+	s.countHead(h)
+}
+
+// countHead counts a head as long as it would be in HTTP/1.1.
+func (s *h2stream) countHead(h http.Header) {
+	s.out += int64(len("HTTP/2 200\r\n\r\n"))
+	for name, values := range h {
+		for _, v := range values {
+			s.out += int64(len(name) + len(v) + len(": \r\n"))
+		}
+	}
 }
 
 // limitWrite bounds the next write.
@@ -343,6 +354,7 @@ func (s *h2stream) page(f *failure) error {
 	h.Set("Cache-Control", "no-store")
 	body := f.page()
 	h.Set("Content-Length", strconv.Itoa(len(body)))
+	s.countHead(h)
 	s.goAway(h)
 	s.limitWrite()
 	s.w.WriteHeader(f.status)
