@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ func TestAccessLog(t *testing.T) {
 	t.Parallel()
 	ca := lab.NewCA(t)
 	cert := ca.Issue("*.example.com")
-	var once bool
+	var once atomic.Bool
 	o := lab.NewOrigin(t, func(c *lab.OriginConn) {
 		for {
 			head, err := c.Head()
@@ -34,8 +35,7 @@ func TestAccessLog(t *testing.T) {
 				return
 			}
 			switch path := strings.Fields(head)[1]; {
-			case path == "/once" && !once:
-				once = true
+			case path == "/once" && !once.Swap(true):
 				return
 			case path == "/chat":
 				c.Say(switching + "hello")
