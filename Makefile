@@ -22,7 +22,7 @@ TEST_PACKAGES  := curl nghttp2-client openssl iproute2 socat gcc libc6-dev
 BENCH_PACKAGES := haproxy nginx-light wrk nghttp2-client util-linux
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race check lint fuzz bench vuln gen e2e cross deps toolchain
+.PHONY: help build test race check lint fuzz bench vuln gen e2e soak cross deps toolchain
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ gen: ## write generated files again: go generate, and the list of public names
 
 e2e: ## run the tests under test/ against the real binary, uncached
 	go test -count=1 ./test/...
+
+soak: ## run the tests that need load and time in their long form
+	FAIRLEAD_SOAK=1 go test -count=1 -timeout 40m -v ./test/load
 
 cross: ## build for the other platforms that are supported
 	@set -e; for platform in linux/arm64 darwin/arm64; do \

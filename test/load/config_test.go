@@ -26,6 +26,7 @@ import (
 // C42: a configuration with an error is refused whole, with its place, and
 // what runs goes on and stays changeable.
 func TestBadConfiguration(t *testing.T) {
+	t.Parallel()
 	addr := serve(t, nil)
 	config := func(more string) string {
 		var b strings.Builder
@@ -94,6 +95,7 @@ func pair(t testing.TB, serial int64, days int) (cert, key []byte, notAfter time
 // C44: a new certificate is used once it and its key fit; until then, and when
 // the files are lost, the old one serves.
 func TestCertificateRotation(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "www.pem"), filepath.Join(dir, "www.key")
 	write := func(name string, text []byte) {
@@ -130,7 +132,7 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 	}
 	stays := func(want int64) {
 		t.Helper()
-		time.Sleep(scaled(3*time.Second, 10*time.Second))
+		time.Sleep(scaled(2500*time.Millisecond, 10*time.Second))
 		if got := serial.Load(); got != want {
 			t.Errorf("certificate %d is served, want %d", got, want)
 		}

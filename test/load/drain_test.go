@@ -100,6 +100,7 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 
 // A second SIGTERM ends the node at once, whatever hangs.
 func TestTerminateAtOnce(t *testing.T) {
+	t.Parallel()
 	a := serve(t, nil)
 	p := start(t, fmt.Sprintf(`
 shutdown_timeout: 60s

@@ -25,6 +25,7 @@ import (
 
 // C25: a monitor's port is for probes only, and verdicts are by endpoint.
 func TestMonitorPort(t *testing.T) {
+	t.Parallel()
 	var probes, probed, served [3]atomic.Int64 // A, B, the monitor's port
 	status := [3]int{200, 503, 200}
 	var addrs [3]string
@@ -157,6 +158,7 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 // C27: so many results in a row it takes to change a verdict, and each change is
 // told once.
 func TestThresholds(t *testing.T) {
+	t.Parallel()
 	for _, failure := range []string{"503", "time-out"} {
 		t.Run(failure, func(t *testing.T) {
 			t.Parallel()
@@ -223,6 +225,7 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 // C17: an endpoint given by name follows its addresses, and survives the loss
 // of name servers.
 func TestEndpointByName(t *testing.T) {
+	t.Parallel()
 	// Two endpoints at one port of two addresses.
 	var port string
 	for try := 0; port == ""; try++ {

@@ -17,7 +17,9 @@ import (
 func TestSlowClients(t *testing.T) {
 	ca := lab.NewCA(t)
 	cert := ca.Issue(host)
-	const header, body, idle = 2 * time.Second, 2 * time.Second, 2 * time.Second
+	// In the long form it takes seconds until all clients are there.
+	limit := scaled(2*time.Second, 6*time.Second)
+	header, body, idle := limit, limit, limit
 	limits := fmt.Sprintf("{header_timeout: %v, body_timeout: %v, idle_timeout: %v, body_min_rate: 64}", header, body, idle)
 	p := start(t, fmt.Sprintf(`
 listeners:
@@ -101,7 +103,7 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 					time.Sleep(body + 8*time.Second)
 					return
 				}
-				c.SetReadDeadline(time.Now().Add(20 * time.Second))
+				c.SetReadDeadline(time.Now().Add(10 * limit))
 				if _, err := io.Copy(io.Discard, c); isTimeout(err) {
 					t.Errorf("%s: still open after %v", k.name, time.Since(began))
 				}
@@ -114,8 +116,8 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 	open := func() float64 { return p.metric("fairlead_http_connections_open") }
 	lab.Await(t, "slow clients to be there", func() bool { return open() > float64(scaled(100, 500))+float64(scaled(20, 300)) })
 	time.Sleep(body) // they are all there, and none of the long limits is over
-	limit := time.Now().Add(10 * time.Second)
-	for open() > float64(scaled(100, 500))+1 && time.Now().Before(limit) {
+	deadline := time.Now().Add(scaled(10*time.Second, 30*time.Second))
+	for open() > float64(scaled(100, 500))+1 && time.Now().Before(deadline) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	// The honest upload may still be there.
@@ -127,8 +129,8 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 	for name, took := range slowest {
 		// A body has two windows at most: one that was good enough, one that was
 		// not; whoever is cut off may linger for 2s to read why.
-		if limit := 2*body + 2*time.Second + 2*time.Second; took > limit {
-			t.Errorf("%s: cut after %v, want at most %v", name, took, limit)
+		if most := 2*body + 2*time.Second + limit; took > most {
+			t.Errorf("%s: cut after %v, want at most %v", name, took, most)
 		}
 	}
 	if err := <-honest; err != nil {
@@ -178,7 +180,7 @@ func slowUpload(addr string, rate int, long time.Duration) error {
 // Two thousand clients that drip headers are gone in time, and every other
 // client is served meanwhile.
 func TestDrippers(t *testing.T) {
-	const header = 3 * time.Second
+	header := scaled(3*time.Second, 10*time.Second)
 	p := start(t, fmt.Sprintf(`
 listeners: [{name: web, address: "127.0.0.1:0", protocol: http, limits: {header_timeout: %v}}]
 pools: [{name: p, endpoints: [{name: a, address: %q}]}]
