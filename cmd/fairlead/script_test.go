@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -370,5 +371,53 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	if got := fmt.Sprint(cmd.ProcessState.ExitCode()); got != args[0] {
 		ts.Fatalf("exit status %s, want %s", got, args[0])
+	}
+}
+
+// Whoever reads the log may go away, as when journald or a shell's pipe ends:
+// the node goes on, and ends in order.
+func TestLogReaderGoesAway(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "lb.yaml")
+	if err := os.WriteFile(file, []byte("admin: {address: \"127.0.0.1:0\"}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	cmd := &exec.Cmd{Path: self, Args: []string{"fairlead", "serve", "--config", file}, Stderr: theirs}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	theirs.Close()
+	lines := bufio.NewScanner(ours)
+	address := regexp.MustCompile(`"admin is open","address":"([^"]+)"`)
+	var status string
+	for lines.Scan() {
+		if m := address.FindStringSubmatch(lines.Text()); m != nil {
+			status = "http://" + m[1] + "/status"
+		}
+		if strings.Contains(lines.Text(), `"msg":"configuration is in force"`) {
+			break
+		}
+	}
+	ours.Close()
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil { // which logs
+		t.Fatal(err)
+	}
+	if !poll(func() bool { return strings.Contains(fetch("", status).body, `"revision": 2`) }) {
+		t.Errorf("%s: %v, want revision 2", status, fetch("", status))
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the node ended with %v, want status 0", err)
 	}
 }

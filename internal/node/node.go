@@ -204,7 +204,9 @@ func (n *Node) close() {
 	if n.admin != nil && n.bound.IsValid() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		n.admin.Shutdown(ctx)
+		if err := n.admin.Shutdown(ctx); err != nil {
+			n.log.Debug("requests to admin were cut", "error", err)
+		}
 		n.serving.Wait()
 	}
 	n.closeLog(n.accessLog())

@@ -150,6 +150,6 @@ func (e *Endpoint) Address() (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(a, e.port), ok
 }
 
-// Name returns the host name whose addresses the endpoint has; nil for a
+// ResolvedName returns the host name whose addresses the endpoint has; nil for a
 // literal address.
 func (e *Endpoint) ResolvedName() *resolve.Name { return e.name }
