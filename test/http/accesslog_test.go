@@ -56,7 +56,8 @@ func TestAccessLog(t *testing.T) {
 	n := lab.Start(t, fmt.Sprintf(`
 access_log: {output: %q}
 listeners:
-  - {name: web, address: "127.0.0.1:0", protocol: http, limits: {header_timeout: 200ms, body_timeout: 200ms}}
+  - {name: web, address: "127.0.0.1:0", protocol: http}
+  - {name: hurried, address: "127.0.0.1:0", protocol: http, limits: {header_timeout: 500ms, body_timeout: 500ms}}
   - {name: websecure, address: "127.0.0.1:0", protocol: https, certificates: [{certificate: %q, key: %q}]}
   - {name: behind, address: "127.0.0.1:0", protocol: http, trusted_proxies: [127.0.0.1/32]}
 pools:
@@ -113,8 +114,8 @@ load_balancers:
 		c.Ended(5 * time.Second)
 	})
 	step("malformed", ask("web", "GET / HTTP/1.1\r\nHost : x\r\n\r\n"))
-	step("a head that takes too long", ask("web", "GET /slow HTTP/1.1\r\n"))
-	step("a body that takes too long", ask("web", request("POST", "/slow", "Content-Length: 5\r\n", "h")))
+	step("a head that takes too long", ask("hurried", "GET /slow HTTP/1.1\r\n"))
+	step("a body that takes too long", ask("hurried", request("POST", "/slow", "Content-Length: 5\r\n", "h")))
 	step("an upgrade", func() {
 		c := lab.Dial(t, n.Addr("web"))
 		c.Send(get("/chat", upgrade) + "hi")

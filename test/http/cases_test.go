@@ -46,7 +46,6 @@ func tooLarge(c *lab.OriginConn) {
 }
 
 func TestC02EarlyAnswer(t *testing.T) {
-	t.Parallel()
 	const size = 50_000_000
 	protocols(t, func(t *testing.T, tls, h2 bool) {
 		o := lab.NewOrigin(t, tooLarge)

@@ -2,11 +2,14 @@ package http_test
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -76,7 +79,7 @@ func TestHeaderLimitsHTTP2(t *testing.T) {
 func TestHeaderTimeout(t *testing.T) {
 	t.Parallel()
 	o := lab.NewOrigin(t, lab.Answer(lab.OK))
-	s := site{endpoints: []string{o.Addr}, listener: limits("header_timeout: 300ms, idle_timeout: 10s")}.start(t)
+	s := site{endpoints: []string{o.Addr}, listener: limits("header_timeout: 500ms, idle_timeout: 10s")}.start(t)
 	t.Run("limits", func(t *testing.T) {
 		t.Run("silent", func(t *testing.T) {
 			t.Parallel()
@@ -94,14 +97,14 @@ func TestHeaderTimeout(t *testing.T) {
 				}
 				begun := time.Now()
 				go func() {
-					for _, b := range get("/", "X: "+strings.Repeat("x", 1000)+"\r\n") {
+					for _, b := range get("/", "X: "+strings.Repeat("x", 2000)+"\r\n") {
 						client.Send(string(b))
 						time.Sleep(10 * time.Millisecond)
 					}
 				}()
 				r := client.Response("GET")
 				equal(t, "status", r.StatusCode, 408)
-				if d := time.Since(begun); d < 200*time.Millisecond || d > slack+time.Second {
+				if d := time.Since(begun); d < 200*time.Millisecond || d > slack+5*time.Second {
 					t.Errorf("408 after %v", d)
 				}
 			})
@@ -147,7 +150,7 @@ func TestIdleTimeout(t *testing.T) {
 			equal(t, "idle_timeout", s.limited("idle_timeout"), 1)
 			equal(t, "header_timeout", s.limited("header_timeout"), 0)
 		}
-		if d := time.Since(begun); d < 250*time.Millisecond || d > slack+2*time.Second {
+		if d := time.Since(begun); d < 250*time.Millisecond || d > slack+5*time.Second {
 			t.Errorf("closed after %v", d)
 		}
 	})
@@ -178,7 +181,7 @@ func TestBodyRate(t *testing.T) {
 			n, err := io.Copy(io.Discard, r.Body)
 			fmt.Fprint(w, n, " ", err)
 		}))
-		s := site{endpoints: []string{addr}, tls: tls, listener: limits("body_timeout: 500ms, body_min_rate: 64")}.start(t)
+		s := site{endpoints: []string{addr}, tls: tls, listener: limits("body_timeout: 1s, body_min_rate: 64")}.start(t)
 		c := s.client(t, h2)
 		for _, test := range []struct {
 			name   string
@@ -191,9 +194,8 @@ func TestBodyRate(t *testing.T) {
 			{"200 bytes a second in chunks", &drip{20, 100 * time.Millisecond, 400}, -1, 200},
 			{"ten bytes a second", &drip{1, 100 * time.Millisecond, 400}, 400, 408},
 			{"ten bytes a second in chunks", &drip{1, 100 * time.Millisecond, 400}, -1, 408},
-			{"nothing", &drip{1, 1500 * time.Millisecond, 1}, 400, 408},
+			{"nothing", &drip{1, 3 * time.Second, 1}, 400, 408},
 		} {
-			begun := time.Now()
 			req, _ := http.NewRequest("POST", s.url("/"), test.body)
 			req.ContentLength = test.length
 			res, err := c.Do(req)
@@ -204,9 +206,6 @@ func TestBodyRate(t *testing.T) {
 			io.Copy(io.Discard, res.Body)
 			res.Body.Close()
 			equal(t, test.name+": status", res.StatusCode, test.want)
-			if d := time.Since(begun); d > slack+2500*time.Millisecond {
-				t.Errorf("%s: took %v", test.name, d)
-			}
 		}
 		equal(t, "body_timeout", s.limited("body_timeout"), 3)
 	})
@@ -218,11 +217,11 @@ func TestBodyWaitsForEndpoint(t *testing.T) {
 	protocols(t, func(t *testing.T, tls, h2 bool) {
 		const size = 12 << 20
 		addr := lab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			time.Sleep(900 * time.Millisecond)
+			time.Sleep(2500 * time.Millisecond)
 			n, _ := io.Copy(io.Discard, r.Body)
 			fmt.Fprint(w, n)
 		}))
-		s := site{endpoints: []string{addr}, tls: tls, listener: limits("body_timeout: 300ms")}.start(t)
+		s := site{endpoints: []string{addr}, tls: tls, listener: limits("body_timeout: 1s")}.start(t)
 		for _, length := range []int64{size, -1} {
 			req, _ := http.NewRequest("POST", s.url("/"), io.LimitReader(zeros{}, size))
 			req.ContentLength = length
@@ -267,6 +266,22 @@ func TestSendTimeout(t *testing.T) {
 	})
 }
 
+// tooMany tries a connection that is to be refused, which may show already when
+// connecting.
+func tooMany(t *testing.T, s server) string {
+	t.Helper()
+	nc, err := net.Dial("tcp", s.addr)
+	if err == nil {
+		defer nc.Close()
+		nc.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_, err = nc.Read(make([]byte, 1))
+	}
+	if errors.Is(err, syscall.ECONNRESET) {
+		return lab.Reset
+	}
+	return fmt.Sprint(err)
+}
+
 func TestConnectionsPerClient(t *testing.T) {
 	t.Parallel()
 	o := lab.NewOrigin(t, lab.Answer(lab.OK))
@@ -278,7 +293,7 @@ func TestConnectionsPerClient(t *testing.T) {
 		equal(t, "status", c.Response("GET").StatusCode, 200)
 		open = append(open, c)
 	}
-	equal(t, "end of one too many", s.dial(t).Ended(2*time.Second), lab.Reset)
+	equal(t, "end of one too many", tooMany(t, s), lab.Reset)
 	equal(t, "connections_per_client", s.limited("connections_per_client"), 1)
 	open[0].Close()
 	lab.Await(t, "a place to be free", func() bool { return s.Status().Listeners[0].OpenConnections == 2 })
@@ -296,7 +311,7 @@ func TestConnections(t *testing.T) {
 		c.Send(get("/", ""))
 		equal(t, "status", c.Response("GET").StatusCode, 200)
 	}
-	equal(t, "end of one too many", s.dial(t).Ended(2*time.Second), lab.Reset)
+	equal(t, "end of one too many", tooMany(t, s), lab.Reset)
 	equal(t, "connections", s.limited("connections"), 1)
 }
 

@@ -167,7 +167,6 @@ func TestTrailers(t *testing.T) {
 }
 
 func TestChunkedBothWays(t *testing.T) {
-	t.Parallel()
 	protocols(t, func(t *testing.T, tls, h2 bool) {
 		addr := lab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			http.NewResponseController(w).EnableFullDuplex()
@@ -223,7 +222,6 @@ func same(t *testing.T, r io.Reader, size int) {
 
 // Long bodies of known length take the way of splice.
 func TestLongBodies(t *testing.T) {
-	t.Parallel()
 	protocols(t, func(t *testing.T, tls, h2 bool) {
 		const size = 9<<20 + 12345
 		var mu sync.Mutex

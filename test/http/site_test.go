@@ -17,7 +17,9 @@ import (
 	"fairlead/test/lab"
 )
 
-// TestMain lets many tests run at once: they wait more than they compute.
+// TestMain lets many tests run at once: they wait more than they compute. Those
+// that compute much are not parallel, so that they run before the others, whose
+// times they would upset.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	flag.Set("test.parallel", "16")

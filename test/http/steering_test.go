@@ -14,7 +14,6 @@ import (
 
 // Weights hold over the whole way, from the file to the endpoints.
 func TestSharesOfWeights(t *testing.T) {
-	t.Parallel()
 	const requests, clients = 100_000, 16
 	answer := func(name string) func(c *lab.OriginConn) {
 		text := "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n" + name

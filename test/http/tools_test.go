@@ -72,7 +72,6 @@ func TestNghttp(t *testing.T) {
 }
 
 func TestH2load(t *testing.T) {
-	t.Parallel()
 	e := lab.NewEndpoint(t, "A")
 	s := site{endpoints: []string{e.Addr}, tls: true}.start(t)
 	out := tool(t, "h2load", "-n", "2000", "-c", "4", "-m", "50", "-H", ":authority: "+host, "https://"+s.addr+"/")
