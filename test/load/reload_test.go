@@ -82,7 +82,7 @@ func TestReload(t *testing.T) {
 	t.Logf("%d reloads, %v each", count, time.Since(began)/time.Duration(count))
 	for i := range 2 { // by the file alone
 		n := p.count("configuration is in force")
-		p.write(configs[(i+1)%2])
+		p.write(configs[(count+1+i)%2])
 		p.awaitPlan(n + 1)
 	}
 	after := p.usage()
