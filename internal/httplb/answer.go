@@ -170,20 +170,3 @@ func (s *session) page(f *failure) error {
 func (f *failure) page() string {
 	return strconv.Itoa(f.status) + " " + f.title + "\n\n" + f.text + "\n"
 }
-
-// refusal returns the failure for a request that h1 refused with a status.
-func refusal(status int) *failure {
-	if f := refusals[status]; f != nil {
-		return f
-	}
-	return failBadRequest
-}
-
-var refusals = map[int]*failure{
-	405: {status: 405, title: "Method Not Allowed", text: "CONNECT is not served.", reason: "connect", kind: failBadRequest.kind},
-	414: {status: 414, title: "URI Too Long", text: "The address asked for is too long.", reason: "target_too_long", kind: failBadRequest.kind},
-	417: {status: 417, title: "Expectation Failed", text: "Only 100-continue can be expected.", reason: "expectation", kind: failBadRequest.kind},
-	431: {status: 431, title: "Request Header Fields Too Large", text: "The request's header is too large.", reason: "header_too_large", kind: failBadRequest.kind},
-	501: {status: 501, title: "Not Implemented", text: "The request uses something that is not served.", reason: "not_implemented", kind: failBadRequest.kind},
-	505: {status: 505, title: "HTTP Version Not Supported", text: "HTTP/1.1 and HTTP/1.0 are served.", reason: "version", kind: failBadRequest.kind},
-}

@@ -38,7 +38,6 @@ var (
 	failBadRequest  = &failure{status: 400, title: "Bad Request", text: "The request could not be read.", reason: "bad_request"}
 	failTimeout     = &failure{status: 408, title: "Request Timeout", text: "The request took too long to arrive.", reason: "request_timeout"}
 	failNoHost      = &failure{status: 404, title: "Not Found", text: "No site of this name is served here.", reason: "no_load_balancer"}
-	failMisdirected = &failure{status: 421, title: "Misdirected Request", text: "No site of this name is served over this connection.", reason: "misdirected"}
 	failUnknown     = &failure{status: 520, title: "Unknown Error", text: "The server sent an answer that could not be read.", reason: "bad_answer"}
 	failEmpty       = &failure{status: 520, title: "Unknown Error", text: "The server closed the connection without an answer.", reason: "empty_answer"}
 	failRefused     = &failure{status: 521, title: "Web Server Is Down", text: "The server refused the connection.", reason: "refused", again: true, free: true}
@@ -49,11 +48,29 @@ var (
 	failCertificate = &failure{status: 526, title: "Invalid SSL Certificate", text: "The server's certificate is not valid.", reason: "invalid_certificate", again: true}
 	failNoPool      = &failure{status: 530, title: "No Healthy Pool", text: "No server can take the request.", reason: "no_pool"}
 	failResolve     = &failure{status: 530, title: "Name Not Resolved", text: "The server's name has no address (1016).", reason: "name_not_resolved", again: true, free: true}
-	failInternal    = &failure{status: 500, title: "Internal Server Error", text: "Something went wrong here.", reason: "internal"}
 
-	failures = []*failure{failBadRequest, failTimeout, failNoHost, failMisdirected, failUnknown, failEmpty, failRefused, failConnect,
-		failUnreachable, failAnswer, failTLS, failCertificate, failNoPool, failResolve, failInternal}
+	// What h1 refuses with a status of its own.
+	failMethod      = &failure{status: 405, title: "Method Not Allowed", text: "CONNECT is not served.", reason: "connect"}
+	failTarget      = &failure{status: 414, title: "URI Too Long", text: "The address asked for is too long.", reason: "target_too_long"}
+	failExpectation = &failure{status: 417, title: "Expectation Failed", text: "Only 100-continue can be expected.", reason: "expectation"}
+	failHeader      = &failure{status: 431, title: "Request Header Fields Too Large", text: "The request's header is too large.", reason: "header_too_large"}
+	failCoding      = &failure{status: 501, title: "Not Implemented", text: "The request uses something that is not served.", reason: "not_implemented"}
+	failVersion     = &failure{status: 505, title: "HTTP Version Not Supported", text: "HTTP/1.1 and HTTP/1.0 are served.", reason: "version"}
+
+	failures = []*failure{failBadRequest, failTimeout, failNoHost, failUnknown, failEmpty, failRefused, failConnect,
+		failUnreachable, failAnswer, failTLS, failCertificate, failNoPool, failResolve,
+		failMethod, failTarget, failExpectation, failHeader, failCoding, failVersion}
 )
+
+// refusal returns the failure for a request that h1 refused with a status.
+func refusal(status int) *failure {
+	for _, f := range [...]*failure{failMethod, failTarget, failExpectation, failHeader, failCoding, failVersion} {
+		if f.status == status {
+			return f
+		}
+	}
+	return failBadRequest
+}
 
 func init() {
 	for i, f := range failures {
@@ -64,7 +81,6 @@ func init() {
 // What ends an exchange without an answer to give.
 var (
 	errClientGone = errors.New("client closed the connection")
-	errCut        = errors.New("endpoint cut the answer")
 	errSlowBody   = errors.New("client sent the body too slowly")
 	errDraining   = errors.New("listener is closing")
 	errNoAddress  = errors.New("host name has no address")

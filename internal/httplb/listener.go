@@ -29,7 +29,6 @@ import (
 type listener struct {
 	plane *Plane
 	key   string
-	name  string
 	ln    *net.TCPListener
 	set   atomic.Pointer[settings]
 	stats listenerStats
@@ -56,6 +55,7 @@ type connection interface {
 // are never written once they are in use.
 type settings struct {
 	model.Limits
+	name           string
 	protocol       model.ListenerProtocol
 	heads          h1.Limits
 	TrustedProxies []netip.Prefix
@@ -74,7 +74,7 @@ type settings struct {
 // with the sessions that clients may resume.
 func newSettings(m *model.Listener, old *settings, log *slog.Logger) (*settings, error) {
 	s := &settings{
-		Limits: m.Limits, protocol: m.Protocol, TrustedProxies: m.TrustedProxies,
+		name: m.Name, Limits: m.Limits, protocol: m.Protocol, TrustedProxies: m.TrustedProxies,
 		heads: h1.Limits{HeadBytes: m.Limits.HeaderBytes, Fields: m.Limits.HeaderCount},
 	}
 	if m.Protocol != model.ListenerHTTPS {
@@ -129,7 +129,7 @@ func listen(p *Plane, m *plan.Listener, set *settings) (*listener, error) {
 		}
 		return nil, err
 	}
-	l := &listener{plane: p, key: listenerKey(m), name: m.Name, ln: ln.(*net.TCPListener), open: make(map[connection]struct{}), closed: make(chan struct{})}
+	l := &listener{plane: p, key: listenerKey(m), ln: ln.(*net.TCPListener), open: make(map[connection]struct{}), closed: make(chan struct{})}
 	l.stats.init()
 	l.use(set)
 	return l, nil
@@ -169,6 +169,9 @@ func whileUsed(ctx context.Context, l *listener, store *certs.Store) context.Con
 	})
 	return ctx
 }
+
+// name returns the name that the newest plan gives the listener.
+func (l *listener) name() string { return l.set.Load().name }
 
 // bound returns the address that the listener has.
 func (l *listener) bound() netip.AddrPort { return l.ln.Addr().(*net.TCPAddr).AddrPort() }
@@ -271,7 +274,7 @@ func (l *listener) accept() {
 			// not help.
 			if !trouble {
 				trouble = true
-				l.plane.log.Error("cannot accept connections", "listener", l.name, "error", err)
+				l.plane.log.Error("cannot accept connections", "listener", l.name(), "error", err)
 			}
 			select {
 			case <-time.After(100 * time.Millisecond):
@@ -332,7 +335,7 @@ func refuse(nc *net.TCPConn) {
 func (l *listener) recovered() {
 	if v := recover(); v != nil {
 		l.stats.panics.Inc()
-		l.plane.log.Error("defect: connection ended", "listener", l.name, "panic", v, "stack", string(debug.Stack()))
+		l.plane.log.Error("defect: connection ended", "listener", l.name(), "panic", v, "stack", string(debug.Stack()))
 	}
 }
 
@@ -356,7 +359,7 @@ func (l *listener) serve(nc *net.TCPConn, set *settings) {
 		if errors.Is(err, loop.ErrTimeout) {
 			l.stats.limits[limitHandshake].Inc()
 		}
-		l.plane.log.Debug("TLS handshake", "listener", l.name, "client", nc.RemoteAddr().String(), "error", err)
+		l.plane.log.Debug("TLS handshake", "listener", l.name(), "client", nc.RemoteAddr().String(), "error", err)
 		return
 	}
 	nc.SetDeadline(time.Time{})

@@ -175,7 +175,7 @@ func (p *Plane) start(l *listener) {
 	p.mu.Lock()
 	p.listeners[l.key] = l
 	p.mu.Unlock()
-	p.log.Info("listening", "listener", l.name, "address", l.ln.Addr().String(), "protocol", string(l.set.Load().protocol))
+	p.log.Info("listening", "listener", l.name(), "address", l.ln.Addr().String(), "protocol", string(l.set.Load().protocol))
 	p.wg.Go(l.accept)
 }
 
@@ -290,7 +290,7 @@ func (p *Plane) retire(pl *plan.Plan, s *snapshot) {
 	}
 	p.mu.Unlock()
 	for _, l := range closing {
-		p.log.Info("listener is closed; its requests finish", "listener", l.name, "address", l.ln.Addr().String())
+		p.log.Info("listener is closed; its requests finish", "listener", l.name(), "address", l.ln.Addr().String())
 		l.close()
 		p.wg.Go(func() {
 			l.sessions.Wait()
@@ -340,7 +340,7 @@ type ListenerState struct {
 func (p *Plane) Listeners() []ListenerState {
 	var list []ListenerState
 	for _, l := range p.current() {
-		list = append(list, ListenerState{l.name, l.set.Load().protocol, l.bound(), l.stats.open.Load()})
+		list = append(list, ListenerState{l.name(), l.set.Load().protocol, l.bound(), l.stats.open.Load()})
 	}
 	return list
 }

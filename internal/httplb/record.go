@@ -111,7 +111,7 @@ func (x *exchange) finish(bytesIn, bytesOut int64) {
 
 func (x *exchange) log(bytesIn, bytesOut int64) {
 	r := telemetry.AccessRecord{
-		Time: x.start.Wall(), Listener: x.ln.name, Client: x.peer, Peer: x.peer,
+		Time: x.start.Wall(), Listener: x.ln.name(), Client: x.peer, Peer: x.peer,
 		Protocol: x.s.protocol(), Status: x.status,
 		BytesIn: bytesIn + x.relayedIn, BytesOut: bytesOut + x.relayedOut,
 		Connect: x.connect, Total: x.ended.Sub(x.start),

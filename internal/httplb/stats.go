@@ -145,9 +145,9 @@ var (
 // Collect implements telemetry.Source.
 func (p *Plane) Collect(e *telemetry.Emitter) {
 	for _, l := range p.current() {
-		l.stats.collect(e, l.name)
+		l.stats.collect(e, l.name())
 		if store := l.set.Load().store; store != nil {
-			store.Collect(e, l.name)
+			store.Collect(e, l.name())
 		}
 	}
 	snap := p.snap.Load()

@@ -1,12 +1,14 @@
 package plan
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"net"
 	"net/netip"
 	"strconv"
 	"strings"
+	"time"
 
 	"fairlead/internal/certs"
 	"fairlead/internal/health"
@@ -199,6 +201,9 @@ func mapPools[K comparable](k *compiler, names map[K][]string) map[K][]*Pool {
 	return m
 }
 
+// nameTimeout bounds the look-up of a listener's host name.
+const nameTimeout = 5 * time.Second
+
 // bindAddress reads host:port, where the host may be empty or a name of this
 // machine.
 func bindAddress(s string) (netip.AddrPort, error) {
@@ -215,12 +220,13 @@ func bindAddress(s string) (netip.AddrPort, error) {
 	}
 	a, err := netip.ParseAddr(host)
 	if err != nil {
-		ip, err := net.ResolveIPAddr("ip", host)
+		ctx, cancel := context.WithTimeout(context.Background(), nameTimeout)
+		defer cancel()
+		all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		if err != nil {
 			return netip.AddrPort{}, fmt.Errorf("address %q: %w", s, err)
 		}
-		a, _ = netip.AddrFromSlice(ip.IP)
-		a = a.Unmap().WithZone(ip.Zone)
+		a = all[0].Unmap()
 	}
 	return netip.AddrPortFrom(a, uint16(port)), nil
 }

@@ -51,7 +51,7 @@ var layers = []layer{
 	// Planes: they know the engine and never each other.
 	{"internal/httplb", []string{"internal/model", "internal/plan", "internal/steer", "internal/health", "internal/load", "internal/h1", "internal/loop", "internal/telemetry", "internal/certs"},
 		"a plane knows the engine that all planes share, the vocabulary, and no other plane; it neither reads files nor answers operators"},
-	{"internal/admin", []string{"internal/model", "internal/plan", "internal/health", "internal/load", "internal/telemetry"},
+	{"internal/admin", []string{"internal/model", "internal/plan", "internal/health", "internal/load", "internal/resolve", "internal/telemetry"},
 		"it shows the plan and the tables as they are, and must not reach into the planes to do so"},
 
 	{"internal/node", []string{"internal/*"},
@@ -102,7 +102,9 @@ var libraries = []struct {
 	{"google.golang.org/grpc", []string{"internal/health"}, "only the health check speaks gRPC"},
 	{"go.uber.org/goleak", []string{"test/lab"}, "tests look for what is left running; programs do not"},
 	{"golang.org/x/net", []string{"internal/httplb", "internal/health", "internal/admin"}, "HTTP/2 is spoken to clients and probed at endpoints; the admin server bounds its connections"},
-	{"golang.org/x/sys", []string{"internal/loop", "internal/httplb"}, "system calls belong to what moves bytes"},
+	{"golang.org/x/sys", []string{"internal/loop", "internal/httplb", "internal/node"}, "system calls belong to what moves bytes, and to the watch over the configuration file"},
+	{"golang.org/x/term", []string{"cmd/fairlead"}, "only the command line has a person before it"},
+	{"github.com/alecthomas/kong", []string{"cmd/fairlead"}, "only the command line has a command line"},
 }
 
 func TestImports(t *testing.T) {
