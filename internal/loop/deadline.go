@@ -70,10 +70,11 @@ func (s *stall) over(timeout time.Duration, acked uint64) bool {
 // stream for a finished one.
 type breakage struct{ p atomic.Pointer[error] }
 
-// note remembers err. EPIPE is no news: it follows a break that was told
-// already, or an end in order.
+// note remembers err if it is the system's. EPIPE is no news: it follows a break
+// that was told already, or an end in order.
 func (k *breakage) note(err error) {
-	if err != nil && !errors.Is(err, syscall.EPIPE) {
+	var e syscall.Errno
+	if errors.As(err, &e) && e != syscall.EPIPE {
 		k.p.CompareAndSwap(nil, &err)
 	}
 }

@@ -203,9 +203,7 @@ func (c *stream) look() socketCondition {
 		return socketQuiet
 	}
 	state, err := socketState(c.tcp)
-	if c.plain {
-		c.broken.note(err)
-	}
+	c.broken.note(err)
 	return state
 }
 
