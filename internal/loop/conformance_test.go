@@ -97,8 +97,7 @@ func (p *pair) waited() {
 
 // goroutineWaits reports whether the one goroutine that runs underTest waits.
 func goroutineWaits() bool {
-	stacks := make([]byte, 1<<20)
-	stacks = stacks[:runtime.Stack(stacks, true)]
+	stacks := stackBuffer[:runtime.Stack(stackBuffer, true)]
 	for g := range strings.SplitSeq(string(stacks), "\n\n") {
 		head, _, _ := strings.Cut(g, "\n")
 		if strings.Contains(g, "loop.underTest") {
@@ -107,6 +106,8 @@ func goroutineWaits() bool {
 	}
 	return false
 }
+
+var stackBuffer = make([]byte, 256<<10) // tests that wait so run one at a time
 
 // patience is how long a test waits for what must come, on a loaded machine.
 const patience = 20 * time.Second

@@ -139,7 +139,7 @@ func (c *socket) readable(fd uintptr) bool {
 	c.rerr = nil
 	if c.ask != nil && c.asked < len(c.ask) {
 		if state, e := socketPeek(fd); state != socketQuiet {
-			c.broken.noteErrno("recv", e)
+			c.rerr = c.broken.noteErrno("recv", e)
 			c.stale = true
 			return true
 		}
@@ -158,7 +158,7 @@ func (c *socket) readable(fd uintptr) bool {
 		case e == syscall.EINTR:
 			return c.readable(fd)
 		default:
-			c.broken.noteErrno("send", e)
+			c.rerr = c.broken.noteErrno("send", e)
 			c.stale = true // nothing was written
 			return true
 		}

@@ -14,7 +14,7 @@ func TestWriteSizes(t *testing.T) {
 	sizes := []int{0, 1, 1000, 16 << 10, 64<<10 + 1, 5 << 20} // the last does not fit into a socket
 	for _, a := range sizes {
 		for _, b := range sizes {
-			if a+b > 6<<20 {
+			if a+b > 6<<20 || a > 1<<20 && b > 0 && b < 64<<10 {
 				continue
 			}
 			t.Run(fmt.Sprintf("%d and %d", a, b), func(t *testing.T) {
