@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -49,6 +50,7 @@ func TestReadPrefix(t *testing.T) {
 				p.write(first)
 				var prefix, got []byte
 				var err error
+				var begun atomic.Bool
 				task := p.start(func() {
 					var b []byte
 					for len(b) < len(first) && err == nil {
@@ -57,9 +59,11 @@ func TestReadPrefix(t *testing.T) {
 					same(t, "what was read first", b, first)
 					lent := c.prefix(b)
 					prefix = bytes.Clone(lent)
+					begun.Store(true)
 					b, err = p.c.Read(lent) // waits
 					got = bytes.Clone(b)
 				})
+				until(t, "the first bytes were read", begun.Load)
 				p.waited()
 				p.write([]byte("behind"))
 				task.Wait()

@@ -126,6 +126,10 @@ func (c *stream) Write(b []byte) error {
 		stalled = c.guard.end() || stalled
 		b = b[n:]
 		if err == nil {
+			if stalled { // it was given up at the moment when it went on
+				c.nc.SetWriteDeadline(time.Time{})
+				stalled = false
+			}
 			continue
 		}
 		if cause := c.cause.err(); cause != nil {

@@ -5,6 +5,7 @@ package loop
 import (
 	"fmt"
 	"io"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -194,4 +195,45 @@ func TestStallOver(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A write that ends at the very moment at which it is given up spoils nothing.
+func TestStallAtTheEndOfAWrite(t *testing.T) {
+	each(t, func(t *testing.T, p *pair) {
+		s, ok := p.c.(*stream)
+		if !ok || p.pipe {
+			return
+		}
+		s.nc = &lateCut{Conn: s.nc, guard: &s.guard}
+		go io.Copy(io.Discard, p.peer)
+		p.do(func() {
+			s.SetWriteTimeout(time.Hour)
+			for range 3 {
+				if err := s.Write(make([]byte, 200_000)); err != nil {
+					t.Errorf("Write() = %v", err)
+				}
+			}
+			s.SetWriteTimeout(0)
+			if err := s.Write([]byte("x")); err != nil {
+				t.Errorf("Write() = %v", err)
+			}
+		})
+	})
+}
+
+// lateCut writes, and looks for a stall before it returns.
+type lateCut struct {
+	net.Conn
+	guard *guard
+}
+
+func (c *lateCut) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.guard.mu.Lock()
+	defer c.guard.mu.Unlock()
+	if c.guard.timeout > 0 {
+		c.guard.stalled = true
+		c.guard.cut()
+	}
+	return n, err
 }
