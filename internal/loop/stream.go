@@ -97,8 +97,8 @@ func (c *stream) Ask(b []byte) ([]byte, error) {
 	}
 	// Where it closed before it had read all, it may have said why.
 	answer, err := c.Read(nil)
-	if err != nil && werr != nil {
-		err = werr
+	if werr != nil && dead(err) {
+		err = werr // the first sign of it
 	}
 	return answer, err
 }
