@@ -130,6 +130,27 @@ func TestInterruptBetween(t *testing.T) {
 	})
 }
 
+// An interruption takes the poller's deadline, which must not be thought of as
+// still there.
+func TestDeadlineOutlivesInterruption(t *testing.T) {
+	each(t, func(t *testing.T, p *pair) {
+		deadline := Now().Add(30 * time.Millisecond)
+		var err error
+		task := p.start(func() {
+			p.c.SetReadDeadline(deadline)
+			_, err = p.c.Read(nil)
+		})
+		p.waitedOr(task)
+		p.c.Interrupt(errCause)
+		task.Wait()
+		if err != errCause && err != ErrTimeout {
+			t.Fatalf("Read() = %v", err)
+		}
+		p.do(p.c.Resume)
+		p.timesOut(deadline.Add(10 * time.Millisecond))
+	})
+}
+
 // A reader that resumes each time it is interrupted gets every byte once,
 // whenever the interruptions come.
 func TestInterruptRace(t *testing.T) {

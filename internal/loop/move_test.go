@@ -496,46 +496,71 @@ func TestRelayBulkBothWays(t *testing.T) {
 	})
 }
 
-// halves gives a pipe half-closes, so that a relay over it can be tested with a
-// clock of its own.
-type halves struct {
-	net.Conn
-	w io.Closer
+// duplex is a connection over two pipes, one for each direction, so that a relay
+// can be tested with a clock of its own.
+type duplex struct {
+	net.Conn // what is read
+	w        net.Conn
 }
 
-func (h halves) CloseWrite() error { return h.w.Close() }
+func (d duplex) Write(b []byte) (int, error)        { return d.w.Write(b) }
+func (d duplex) CloseWrite() error                  { return d.w.Close() }
+func (d duplex) SetWriteDeadline(t time.Time) error { return d.w.SetWriteDeadline(t) }
+func (d duplex) SetDeadline(t time.Time) error {
+	return errors.Join(d.Conn.SetDeadline(t), d.w.SetDeadline(t))
+}
+func (d duplex) Close() error { return errors.Join(d.Conn.Close(), d.w.Close()) }
+
+func newDuplex(t *testing.T) (near, far duplex) {
+	r1, w1 := net.Pipe()
+	r2, w2 := net.Pipe()
+	near, far = duplex{r1, w2}, duplex{r2, w1}
+	t.Cleanup(func() {
+		near.Close()
+		far.Close()
+	})
+	return near, far
+}
 
 // A relay in which one direction speaks lives on; it ends exactly one period
 // after the last byte of either.
 func TestRelayIdleExactly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const idle = 10 * time.Second
-		a, farA := net.Pipe()
-		b, farB := net.Pipe()
-		begun := Now()
-		done := make(chan error)
-		go func() {
-			_, _, err := Relay(goroutines, New(halves{a, a}), New(halves{b, b}), idle)
-			done <- err
-		}()
-		for _, far := range []net.Conn{farA, farB} {
-			go io.Copy(io.Discard, far)
-		}
-		for range 5 {
-			time.Sleep(idle - 1)
-			if _, err := farA.Write([]byte("x")); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := <-done; err != ErrTimeout {
-			t.Errorf("Relay() = %v, want ErrTimeout", err)
-		}
-		if took := Now().Sub(begun); took != 5*(idle-1)+idle {
-			t.Errorf("ended after %v, want %v", took, 5*(idle-1)+idle)
-		}
-		a.Close()
-		b.Close()
-	})
+	const idle = 10 * time.Second
+	for _, c := range []struct {
+		name string
+		end  bool // after its last byte the direction ends
+	}{{"silence", false}, {"one direction ends", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, farA := newDuplex(t)
+				b, farB := newDuplex(t)
+				begun := Now()
+				done := make(chan error)
+				go func() {
+					_, _, err := Relay(goroutines, New(a), New(b), idle)
+					done <- err
+				}()
+				for _, far := range []net.Conn{farA, farB} {
+					go io.Copy(io.Discard, far)
+				}
+				for range 5 {
+					time.Sleep(idle - 1)
+					if _, err := farA.Write([]byte("x")); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if c.end {
+					farA.CloseWrite()
+				}
+				if err := <-done; err != ErrTimeout {
+					t.Errorf("Relay() = %v, want ErrTimeout", err)
+				}
+				if took := Now().Sub(begun); took != 5*(idle-1)+idle {
+					t.Errorf("ended after %v, want %v", took, 5*(idle-1)+idle)
+				}
+			})
+		})
+	}
 }
 
 // endings counts how a connection is ended.
@@ -557,9 +582,9 @@ func TestRelayIdleWithBytesUnderWay(t *testing.T) {
 	}{{"all taken", 10, 0, 1}, {"some not taken", 9, 1, 0}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				pa, farA := net.Pipe()
-				pb, farB := net.Pipe()
-				a, b := &endings{Conn: New(halves{pa, pa})}, &endings{Conn: New(halves{pb, pb})}
+				nearA, farA := newDuplex(t)
+				nearB, farB := newDuplex(t)
+				a, b := &endings{Conn: New(nearA)}, &endings{Conn: New(nearB)}
 				go farA.Write(make([]byte, 10))
 				go io.ReadFull(farB, make([]byte, c.taken))
 				if _, _, err := Relay(goroutines, a, b, time.Minute); err != ErrTimeout {
@@ -570,8 +595,6 @@ func TestRelayIdleWithBytesUnderWay(t *testing.T) {
 						t.Errorf("aborted %d times, ended in order %d times; want %d, %d", aborts, ends, c.aborts, c.ends)
 					}
 				}
-				pa.Close()
-				pb.Close()
 			})
 		})
 	}

@@ -55,6 +55,14 @@ func TestWriteStalls(t *testing.T) {
 			if p.tls {
 				return // nothing can follow
 			}
+			// There is still no room, and the time runs anew.
+			begun = Now()
+			if err := p.c.Write([]byte("x")); err != ErrStalled {
+				t.Errorf("Write() after a stall = %v, want ErrStalled", err)
+			}
+			if took := Now().Sub(begun); took < timeout {
+				t.Errorf("given up the second time after %v, before the time-out of %v", took, timeout)
+			}
 			p.c.SetWriteTimeout(0)
 		})
 		if p.tls {
