@@ -89,6 +89,7 @@ func Run(ctx, now context.Context, cfg Config) error {
 	n.resolver = resolve.New(names)
 	n.http = httplb.New(cfg.Log)
 	n.registry = telemetry.NewRegistry()
+	n.registry.Log = cfg.Log
 	n.registry.Add(n.http)
 	n.registry.Add(n)
 	defer n.close()
