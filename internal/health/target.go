@@ -34,8 +34,9 @@ type Target struct {
 	// TLS makes a grpc probe speak TLS; http and https probes go by the
 	// monitor's type.
 	TLS bool
-	// ServerName is asked for and verified in TLS. "" means the name that the
-	// request's Host has, else the host of the address.
+	// ServerName is asked for and verified in TLS: that of traffic, where the
+	// pool speaks TLS. "" means the name that the request's Host has, else the
+	// host of the address.
 	ServerName string
 	// RootCAs verify certificates; nil means those of the system.
 	RootCAs *x509.CertPool

@@ -35,7 +35,7 @@ const (
 // Compile makes a plan of c, which must be valid (model.Config.Validate) and
 // is not to be changed afterwards. Nothing that is in use changes by it, so a
 // plan that is compiled and not used does no harm. An error names a file that
-// cannot be read.
+// cannot be read, or a listener whose host name has no address.
 func Compile(c *model.Config, revision uint64, t Tables) (*Plan, error) {
 	k := compiler{
 		tables:   t,
@@ -102,11 +102,15 @@ func (k *compiler) pool(m *model.Pool) error {
 		}
 		if monitor != nil && m.Enabled && e.Enabled {
 			host, _, _ := model.SplitAddress(m.Endpoints[i].Address) // valid: endpoint took it apart
+			name := m.TLS.ServerName
+			if p.TLS {
+				name = e.ServerName // probes judge the certificate that traffic meets
+			}
 			k.plan.Targets = append(k.plan.Targets, health.Target{
 				Key: e.Health.Key, Endpoint: e.Health, Monitor: monitor,
 				Host: host, Port: int(e.port), Name: e.name, HostHeader: e.Host,
 				SourceAddresses: k.plan.Config.Node.SourceAddresses,
-				TLS:             p.TLS, ServerName: m.TLS.ServerName, RootCAs: roots, Certificate: certificate,
+				TLS:             p.TLS, ServerName: name, RootCAs: roots, Certificate: certificate,
 			})
 		}
 	}

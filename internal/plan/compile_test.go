@@ -277,6 +277,36 @@ func TestCompileTargets(t *testing.T) {
 	}
 }
 
+// TestCompileTargetServerName: a probe asks for the name that traffic asks
+// for, and its monitor's Host says nothing of it where traffic speaks TLS.
+func TestCompileTargetServerName(t *testing.T) {
+	const monitor = `{name: up, type: https, header: {Host: [monitor.example.com]}}`
+	for _, c := range []struct {
+		name, pool, endpoint string
+		want                 string
+	}{
+		{"address", "protocol: https", "address: backend.example.com", "backend.example.com"},
+		{"IP address", "protocol: https", `address: "[2001:db8::2]:8443"`, "2001:db8::2"},
+		{"endpoint's Host", "protocol: https", `address: 192.0.2.1, header: {Host: ["shop.example.com:8443"]}`, "shop.example.com"},
+		{"pool's name", "protocol: https, tls: {server_name: named.example.com}", `address: 192.0.2.1, header: {Host: [shop.example.com]}`, "named.example.com"},
+		{"pool without TLS", "protocol: http", "address: backend.example.com", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := compiled(t, "monitors: ["+monitor+"]\npools: [{name: main, monitor: up, "+c.pool+", endpoints: [{name: a, "+c.endpoint+"}]}]\n", 1, tables(t))
+			got, e := p.Targets[0], p.Endpoints[0]
+			if got.ServerName != c.want {
+				t.Errorf("the probe asks for %q, want %q", got.ServerName, c.want)
+			}
+			if got.TLS && got.ServerName != e.ServerName {
+				t.Errorf("the probe asks for %q, traffic for %q", got.ServerName, e.ServerName)
+			}
+			if got.HostHeader != e.Host {
+				t.Errorf("the probe's Host is %q, want the endpoint's own, %q", got.HostHeader, e.Host)
+			}
+		})
+	}
+}
+
 func TestCompileListeners(t *testing.T) {
 	p := compiled(t, compileFile, 1, tables(t))
 	for i, want := range []string{"127.0.0.1:8080", "invalid AddrPort", "[::1]:0"} {
