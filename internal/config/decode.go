@@ -174,6 +174,10 @@ func (d *decoder) value(n ast.Node, v reflect.Value, at model.Place, depth int) 
 		return
 	case *ast.AliasNode:
 		target, ok := d.anchors[a.Value.GetToken().Value]
+		if !ok && at.Secret {
+			d.fail(n, at, "alias without an anchor; put a text that begins with * in quotes")
+			return
+		}
 		if !ok {
 			d.fail(n, at, "alias *%s has no anchor", a.Value.GetToken().Value)
 			return
@@ -238,7 +242,7 @@ func entries(n ast.Node) ([]*ast.MappingValueNode, bool) {
 func (d *decoder) keys(n ast.Node, at model.Place, each func(key string, e *ast.MappingValueNode)) {
 	values, ok := entries(n)
 	if !ok {
-		d.fail(n, at, "want a mapping of keys to values, got %s", describe(n))
+		d.fail(n, at, "want a mapping of keys to values, got %s", describe(n, at))
 		return
 	}
 	seen := map[string]Position{}
@@ -256,16 +260,25 @@ func (d *decoder) keys(n ast.Node, at model.Place, each func(key string, e *ast.
 		key := tk.Value
 		if tightColon(e) {
 			// YAML takes this for one text; the library for a key and a value.
-			d.report(e.Key, at, "%s: want a space behind the colon, or quotes around a text", model.Show(key+":"))
+			d.report(e.Key, at, "%s: want a space behind the colon, or quotes around a text", showKey(key+":", at))
 			continue
 		}
 		if first, ok := seen[key]; ok {
-			d.report(e.Key, at, "duplicate key %s: it is on line %d already", model.Show(key), first.Line)
+			d.report(e.Key, at, "duplicate key %s: it is on line %d already", showKey(key, at), first.Line)
 			continue
 		}
 		seen[key] = d.position(tk)
 		each(key, e)
 	}
+}
+
+// showKey is a key as messages show it: "..." where it is not the name of a
+// header, but its whole line.
+func showKey(key string, at model.Place) string {
+	if at.Secret && at.Key(strings.TrimSuffix(key, ":")).Text == at.Text {
+		return `"..."`
+	}
+	return model.Show(key)
 }
 
 // tightColon reports whether the value of a plain key follows the colon
@@ -319,6 +332,7 @@ func (d *decoder) structure(n ast.Node, v reflect.Value, at model.Place, depth i
 			key, i = meant, fields.index[meant]
 		}
 		field := at.Key(key)
+		field.Secret = fields.secret[i]
 		d.placeOf(e, field)
 		d.value(e.Value, v.Field(i), field, depth+1)
 	})
@@ -326,8 +340,9 @@ func (d *decoder) structure(n ast.Node, v reflect.Value, at model.Place, depth i
 
 // structFields are the YAML keys of a struct.
 type structFields struct {
-	names []string
-	index map[string]int
+	names  []string
+	index  map[string]int
+	secret []bool // values may be credentials
 }
 
 // fieldCache holds a structFields for each type: a file may have a hundred
@@ -343,6 +358,7 @@ func fieldsOf(t reflect.Type) structFields {
 		name := t.Field(i).Tag.Get("yaml")
 		f.names = append(f.names, name)
 		f.index[name] = i
+		f.secret = append(f.secret, t.Field(i).Tag.Get("secret") == "true")
 	}
 	fieldCache.Store(t, f)
 	return f
@@ -351,7 +367,7 @@ func fieldsOf(t reflect.Type) structFields {
 func (d *decoder) list(n ast.Node, v reflect.Value, at model.Place, depth int) {
 	s, ok := n.(*ast.SequenceNode)
 	if !ok {
-		d.fail(n, at, "want a list, got %s", describe(n))
+		d.fail(n, at, "want a list, got %s", describe(n, at))
 		return
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(s.Values), len(s.Values)))
@@ -399,6 +415,9 @@ func (d *decoder) mapping(n ast.Node, v reflect.Value, at model.Place, depth int
 			return
 		}
 		item := at.Key(key)
+		if at.Secret {
+			item = at.Header(key)
+		}
 		d.placeOf(e, item)
 		value := reflect.New(t.Elem()).Elem()
 		d.value(e.Value, value, item, depth+1)
@@ -425,8 +444,9 @@ func scalarOf(n ast.Node) (scalar, bool) {
 	}
 }
 
-// describe says what a value is, for messages.
-func describe(n ast.Node) string {
+// describe says what a value is, for messages: by its type only where it may
+// be a credential.
+func describe(n ast.Node, at model.Place) string {
 	switch n := n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
 		if v, _ := entries(n); len(v) == 1 && tightColon(v[0]) {
@@ -436,12 +456,21 @@ func describe(n ast.Node) string {
 	case *ast.SequenceNode:
 		return "a list"
 	case *ast.StringNode:
+		if at.Secret {
+			return "a string"
+		}
 		return "the string " + model.Show(n.Value)
 	case *ast.LiteralNode:
 		return "a block of text"
 	case *ast.BoolNode:
+		if at.Secret {
+			return "a boolean"
+		}
 		return n.GetToken().Value
 	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		if at.Secret {
+			return "a number"
+		}
 		return "the number " + n.GetToken().Value
 	default:
 		return "something else"
@@ -453,11 +482,11 @@ func (d *decoder) str(n ast.Node, v reflect.Value, at model.Place) {
 	enum, isEnum := v.Interface().(interface{ Values() []string })
 	switch {
 	case !ok:
-		d.fail(n, at, "want a string, got %s", describe(n))
+		d.fail(n, at, "want a string, got %s", describe(n, at))
 		return
 	case n.Type() != ast.StringType && n.Type() != ast.LiteralType:
 		// The guess is what the quotes would give.
-		d.fail(n, at, "want a string, got %s; put it in quotes", describe(n))
+		d.fail(n, at, "want a string, got %s; put it in quotes", describe(n, at))
 	case isEnum && !slices.Contains(enum.Values(), s.text):
 		hint := ""
 		if meant := model.DidYouMean(s.text, enum.Values()); meant != "" {
@@ -479,7 +508,7 @@ func (d *decoder) boolean(n ast.Node, v reflect.Value, at model.Place) {
 	case at.Path == "state.embedded" && n.Type() == ast.MappingType:
 		d.fail(n, at, "members of an embedded cluster are not supported yet: want true or false")
 	default:
-		d.fail(n, at, "want true or false, got %s", describe(n))
+		d.fail(n, at, "want true or false, got %s", describe(n, at))
 	}
 }
 
@@ -491,7 +520,7 @@ var (
 func (d *decoder) integer(n ast.Node, v reflect.Value, at model.Place) {
 	s, ok := scalarOf(n)
 	if !ok || !s.plain || !wholeNumber.MatchString(s.text) {
-		d.fail(n, at, "want a whole number, got %s", describe(n))
+		d.fail(n, at, "want a whole number, got %s", describe(n, at))
 		return
 	}
 	i, err := strconv.ParseInt(s.text, 10, 64)
@@ -505,7 +534,7 @@ func (d *decoder) integer(n ast.Node, v reflect.Value, at model.Place) {
 func (d *decoder) number(n ast.Node, v reflect.Value, at model.Place) {
 	s, ok := scalarOf(n)
 	if !ok || !s.plain || !decimalNumber.MatchString(s.text) {
-		d.fail(n, at, "want a number, got %s", describe(n))
+		d.fail(n, at, "want a number, got %s", describe(n, at))
 		return
 	}
 	f, err := strconv.ParseFloat(s.text, 64)
@@ -529,7 +558,7 @@ func (d *decoder) duration(n ast.Node, v *time.Duration, at model.Place) {
 	s, ok := scalarOf(n)
 	switch {
 	case !ok:
-		d.fail(n, at, "%s, got %s", want, describe(n))
+		d.fail(n, at, "%s, got %s", want, describe(n, at))
 	case strings.HasPrefix(s.text, "-"):
 		d.wrong(n, at, s.text, "want a duration that is not negative")
 	case s.plain && decimalNumber.MatchString(s.text):
@@ -551,7 +580,7 @@ func (d *decoder) duration(n ast.Node, v *time.Duration, at model.Place) {
 			d.wrong(n, at, model.Show(s.text), "unknown unit %s: want %s", model.Show(m[1]), model.OneOf(durationUnits))
 			return
 		}
-		d.fail(n, at, "%s, got %s", want, describe(n))
+		d.fail(n, at, "%s, got %s", want, describe(n, at))
 	}
 }
 
@@ -563,6 +592,6 @@ func (d *decoder) text(n ast.Node, v encoding.TextUnmarshaler, at model.Place) {
 	}
 	s, ok := scalarOf(n)
 	if !ok || s.text == "" || v.UnmarshalText([]byte(s.text)) != nil {
-		d.fail(n, at, "want %s, got %s", what, describe(n))
+		d.fail(n, at, "want %s, got %s", what, describe(n, at))
 	}
 }

@@ -145,7 +145,8 @@ func excess(tokens token.Tokens) (*token.Token, string) {
 		case token.AliasType:
 			aliases++
 		case token.TagType:
-			return tk, fmt.Sprintf("tag %s: tags are not supported, leave it out", tk.Value)
+			// Not shown: it may be a password.
+			return tk, "tags are not supported: leave it out, or put a text that begins with ! in quotes"
 		case token.SequenceEntryType, token.MappingKeyType:
 			if tk.Position.Column > maxIndent {
 				return tk, fmt.Sprintf("a block begins behind column %d", maxIndent)

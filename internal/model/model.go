@@ -102,7 +102,7 @@ type State struct {
 	// User of the cluster.
 	Username string `yaml:"username"`
 	// Password of that user.
-	Password string `yaml:"password"`
+	Password string `yaml:"password" secret:"true"`
 }
 
 // Geo names the databases that tell where an address is.

@@ -37,7 +37,7 @@ type Monitor struct {
 	Path string `yaml:"path"`
 	// Request headers; http, https and grpc only. Host is the name asked
 	// for unless the endpoint has its own; User-Agent cannot be set.
-	Header map[string][]string `yaml:"header"`
+	Header map[string][]string `yaml:"header" secret:"true"`
 	// Port that is probed, 0 to 65535. Default 0: the endpoint's own.
 	Port int `yaml:"port"`
 	// Codes that pass: 200, a class 2xx, a range 200-204, or a list of these

@@ -193,7 +193,7 @@ type Endpoint struct {
 	Enabled bool `yaml:"enabled"`
 	// Request headers for this endpoint, in traffic and in probes. Only Host
 	// with exactly one value.
-	Header map[string][]string `yaml:"header"`
+	Header map[string][]string `yaml:"header" secret:"true"`
 	// Network through whose tunnel the address is reached.
 	VirtualNetwork string `yaml:"virtual_network"`
 }

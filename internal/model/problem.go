@@ -27,6 +27,11 @@ type Place struct {
 	Path string // pools[0].endpoints[2].weight
 	Text string // pool "eu": endpoint "a": weight
 
+	// Secret is true where values may be credentials: what stands there is
+	// not for messages, which go to logs and pages. Fields of the model are
+	// marked with the tag secret:"true".
+	Secret bool
+
 	key   int  // where the last key begins in Text
 	named bool // Text ends with the name of an item
 }
@@ -36,24 +41,35 @@ func (p Place) Key(key string) Place {
 	switch {
 	case p.Path == "":
 		return Place{Path: key, Text: key}
+	case p.Secret && strings.Contains(key, ":"):
+		return p.entry(key) // not the name of a header, but its whole line
 	case p.named:
-		return Place{Path: p.Path + "." + key, Text: p.Text + ": " + key, key: len(p.Text) + 2}
+		return Place{Path: p.Path + "." + key, Text: p.Text + ": " + key, Secret: p.Secret, key: len(p.Text) + 2}
 	default:
-		return Place{Path: p.Path + "." + key, Text: p.Text + "." + key, key: len(p.Text) + 1}
+		return Place{Path: p.Path + "." + key, Text: p.Text + "." + key, Secret: p.Secret, key: len(p.Text) + 1}
 	}
+}
+
+// Header returns the place of a field among the headers at p. Only Host is
+// known to be no credential.
+func (p Place) Header(name string) Place {
+	p.Secret = true
+	field := p.Key(name)
+	field.Secret = !strings.EqualFold(name, "Host")
+	return field
 }
 
 // entry returns the place of a key in the mapping at p when it is the key
 // itself, rather than its value, that is spoken of.
 func (p Place) entry(key string) Place {
-	return Place{Path: p.Path + "." + key, Text: p.Text}
+	return Place{Path: p.Path + "." + key, Text: p.Text, Secret: p.Secret}
 }
 
 // Item returns the place of an item in the list at p. An item that has a name
 // is called by it, others by their position.
 func (p Place) Item(i int, name string) Place {
 	position := fmt.Sprintf("[%d]", i)
-	item := Place{Path: p.Path + position, Text: p.Text + position}
+	item := Place{Path: p.Path + position, Text: p.Text + position, Secret: p.Secret}
 	if name == "" {
 		return item
 	}

@@ -376,6 +376,10 @@ func (v *validator) state(at Place, s *State) {
 		u, err := url.Parse(e)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
 			strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+			if strings.Contains(e, "@") { // it may hold a password, which is not for messages
+				v.bad(at, "want a URL such as https://etcd1:2379, without @: name the user in username and password")
+				continue
+			}
 			v.wrong(at, e, "want a URL such as https://etcd1:2379")
 			continue
 		}

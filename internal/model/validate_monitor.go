@@ -102,8 +102,8 @@ func (v *validator) monitorRequest(at Place, m *Monitor) {
 	}
 	names := uniques{}
 	for _, name := range sortedKeys(m.Header) {
-		at := at.Key("header").Key(name)
-		if names.add(v, at, strings.ToLower(name), name) {
+		at := at.Key("header").Header(name)
+		if !isToken(name) || names.add(v, at, strings.ToLower(name), name) {
 			v.requestHeader(at, name, m.Header[name])
 		}
 	}
@@ -153,14 +153,15 @@ func (v *validator) host(at Place, name string, values []string) {
 	}
 }
 
+// headerValue checks a value without showing it: it may be a credential.
 func (v *validator) headerValue(at Place, value string) {
 	switch {
 	case len(value) > 8192:
 		v.bad(at, "%d bytes long: want at most 8192", len(value))
 	case value != strings.Trim(value, " \t"):
-		v.wrong(at, value, "want no space at the ends")
+		v.bad(at, "want no space at the ends")
 	case !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
-		v.wrong(at, value, "want no control characters")
+		v.bad(at, "want no control characters")
 	}
 }
 

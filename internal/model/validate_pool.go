@@ -162,7 +162,7 @@ func (v *validator) endpoints(at Place, p *Pool) {
 		}
 		weighty = weighty || e.Weight > 0
 		for _, name := range sortedKeys(e.Header) {
-			at := at.Key("header").Key(name)
+			at := at.Key("header").Header(name)
 			if !strings.EqualFold(name, "host") {
 				v.bad(at, "want Host only")
 				continue
