@@ -269,6 +269,10 @@ func trailing(name []byte, k Kind) bool {
 	return true
 }
 
+// ValidTrailer reports whether a field of this name may be passed on in a
+// trailer section, which Trailer applies by itself.
+func ValidTrailer(name []byte) bool { return trailing(name, kindOf(name)) }
+
 // notTrailing lists the fields that have no Kind and may not be trailers.
 var notTrailing = []string{
 	// framing and content format

@@ -17,6 +17,9 @@ const copyLimit = 16 << 10
 const maxOut = 64 << 10
 
 func (s *session) interim(res *h1.Response) error {
+	if res.Status == 100 {
+		s.awaiting.Store(false)
+	}
 	if s.http10 {
 		return nil // RFC 9110 section 15.2: not to be sent to it
 	}

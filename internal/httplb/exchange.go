@@ -45,13 +45,15 @@ type exchange struct {
 	chunked   bool // the request's body is
 	resend    bool // the request may be sent twice: idempotent, all that was sent is in out
 
+	protocol []byte // that the client wants to change to
+	counted  bool   // as open at the chosen endpoint
+
 	conn   *upstreamConn
 	upload upload
 	res    h1.Response
 	coding h1.Chunked
 	hold   []byte // bytes of the answer that outlive a wait
 
-	answered bool // the answer has begun: no page can be sent any more
 	record
 }
 
@@ -118,6 +120,7 @@ func (x *exchange) run(req *h1.Request, first []byte, complete bool) (result out
 
 	x.hold = x.hold[:0]
 	x.enter()
+	defer x.settle()
 	b, f, err := x.ask()
 	for f != nil && x.mayAskAgain(f) && x.failover(f, err) {
 		b, f, err = x.ask()
@@ -127,8 +130,15 @@ func (x *exchange) run(req *h1.Request, first []byte, complete bool) (result out
 	} else {
 		result = x.answer(b, err)
 	}
-	x.leave()
 	return result
+}
+
+// settle ends what is still open when the exchange is over, which after a
+// defect may be anything.
+func (x *exchange) settle() {
+	x.upload.end()
+	x.drop(true)
+	x.leave()
 }
 
 // addBody appends a piece of the body to out, in the framing that the endpoint
@@ -175,6 +185,7 @@ var (
 
 // enter counts the request as open at the chosen endpoint.
 func (x *exchange) enter() {
+	x.counted = true
 	e := x.decision.Endpoint
 	e.Load.RequestStarted()
 	e.Pool.Load.RequestStarted()
@@ -182,6 +193,10 @@ func (x *exchange) enter() {
 
 // leave ends what enter began.
 func (x *exchange) leave() {
+	if !x.counted {
+		return
+	}
+	x.counted = false
 	e := x.decision.Endpoint
 	e.Load.RequestDone()
 	e.Pool.Load.RequestDone()
@@ -204,7 +219,7 @@ func (x *exchange) failover(f *failure, err error) bool {
 	if x.failedOver {
 		return false
 	}
-	next, ok := steer.Again(x.decision, x.lb, &x.facts, &x.rnd)
+	next, ok := steer.Again(x.decision, &x.facts, &x.rnd)
 	if !ok {
 		return false
 	}
@@ -236,7 +251,7 @@ func (x *exchange) ask() (b []byte, f *failure, err error) {
 		}
 		var c *upstreamConn
 		if !fresh {
-			c = u.take(e, to, x.start)
+			c = u.take(e, to, loop.Now())
 		}
 		if c == nil {
 			begun := loop.Now()
@@ -274,7 +289,7 @@ func (x *exchange) ask() (b []byte, f *failure, err error) {
 		switch {
 		case err == loop.ErrTimeout:
 			f = failAnswer
-		case !c.reused && alerted(err):
+		case !c.reused && refusedUs(err):
 			f = failTLS
 			if x.upload.complete {
 				x.drop(true)
@@ -420,7 +435,6 @@ func (x *exchange) fail(f *failure, err error) outcome {
 	x.upload.end()
 	x.drop(true)
 	x.status = f.status
-	x.answered = true
 	if err := x.s.page(f); err != nil {
 		x.clientGone = true
 		x.s.cut()

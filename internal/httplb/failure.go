@@ -109,12 +109,21 @@ func handshakeFailure(err error) *failure {
 	return failTLS
 }
 
-// alerted reports whether err is an alert of the other end. With TLS 1.3 it
-// looks at our certificate when the handshake is over on our side, so the
-// first read tells of its refusal.
-func alerted(err error) bool {
+// refusedUs reports whether err is the endpoint's word that it does not accept
+// our certificate, or the want of one. In TLS 1.3 it comes after the handshake,
+// in the place of an answer; no other alert says that the request was not acted
+// upon.
+func refusedUs(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "remote error"
+	if !errors.As(err, &op) || op.Op != "remote error" {
+		return false
+	}
+	switch op.Err.Error() { // crypto/tls has no type for them
+	case "tls: bad certificate", "tls: unsupported certificate", "tls: revoked certificate", "tls: expired certificate",
+		"tls: unknown certificate", "tls: unknown certificate authority", "tls: access denied", "tls: certificate required":
+		return true
+	}
+	return false
 }
 
 // gone reports whether err means that the other end closed or reset the

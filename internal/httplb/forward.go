@@ -64,6 +64,7 @@ func (x *exchange) requestHead(req *h1.Request, host string) {
 		out = appendLength(out, req.Length)
 	}
 	if x.upgrading {
+		x.protocol = append(x.protocol[:0], req.Upgrade...)
 		out = append(out, "Connection: upgrade\r\nUpgrade: "...)
 		out = append(out, req.Upgrade...)
 		out = append(out, h1.CRLF...)
@@ -80,8 +81,11 @@ func appendLength(out []byte, n int64) []byte {
 
 // switchable reports whether a change to a protocol may be passed on. One to
 // another version of HTTP, or to TLS, would carry requests past everything that
-// is looked at here.
+// is looked at here; a list would leave the choice to the endpoint.
 func switchable(protocol []byte) bool {
+	if bytes.ContainsAny(protocol, ", \t") {
+		return false
+	}
 	for _, p := range [...]string{"h2", "http", "tls"} {
 		if len(protocol) >= len(p) && bytes.EqualFold(protocol[:len(p)], []byte(p)) {
 			return false
@@ -173,6 +177,7 @@ func (x *exchange) retarget(host string) {
 	}
 	rest := append([]byte(nil), x.out[x.hostEnd:]...) // rare: endpoints of a pool seldom differ here
 	x.out = append(append(x.out[:x.hostAt], want...), rest...)
+	x.bodyAt += len(want) - (x.hostEnd - x.hostAt)
 	x.hostEnd = x.hostAt + len(want)
 }
 

@@ -69,9 +69,23 @@ func (l *listener) serveHTTP2(tc *tls.Conn, set *settings, state *tls.Connection
 			s := &h2stream{ln: l, set: l.set.Load(), w: w, r: r, rc: http.NewResponseController(w)}
 			s.x.init(l, s, peer)
 			s.x.secure, s.x.tls = true, state
+			defer l.resetStream()
 			s.serve()
 		}),
 	})
+}
+
+// resetStream keeps a defect that one stream meets from ending more than it. It
+// is deferred.
+func (l *listener) resetStream() {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if v != http.ErrAbortHandler {
+		l.defect(v)
+	}
+	panic(http.ErrAbortHandler)
 }
 
 // serve answers the stream's request.
@@ -199,12 +213,15 @@ func (s *h2stream) nextBody() ([]byte, error) {
 	return s.buf[:n], nil
 }
 
-func (s *h2stream) moveBody(loop.Conn) (int64, error, error) { return 0, nil, nil }
-func (s *h2stream) bodyDone() bool                           { return s.done.Load() }
+func (s *h2stream) moveBody(loop.Conn, func()) (int64, error, error) { return 0, nil, nil }
+func (s *h2stream) bodyDone() bool                                   { return s.done.Load() }
 
 func (s *h2stream) bodyTrailer() []byte {
 	var b []byte
 	for name, values := range s.r.Trailer {
+		if !h1.ValidTrailer([]byte(name)) {
+			continue
+		}
 		for _, v := range values {
 			b = h1.AppendField(b, name, v)
 		}
@@ -315,9 +332,20 @@ func (s *h2stream) goAway(h http.Header) {
 func (s *h2stream) body(data []byte) error { return s.write(data, false) }
 
 func (s *h2stream) write(data []byte, last bool) error {
-	s.limitWrite()
-	n, err := s.w.Write(data)
-	s.out += int64(n)
+	// Each piece has the whole time-out, so that a slow reader is not cut off
+	// while it makes progress.
+	const piece = 16 << 10
+	var err error
+	for len(data) > 0 && err == nil {
+		s.limitWrite()
+		var n int
+		n, err = s.w.Write(data[:min(len(data), piece)])
+		if err == nil && len(data) > piece {
+			err = s.rc.Flush()
+		}
+		s.out += int64(n)
+		data = data[n:]
+	}
 	if err == nil && !last {
 		err = s.rc.Flush()
 	}

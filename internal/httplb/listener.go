@@ -125,7 +125,7 @@ func listen(p *Plane, m *plan.Listener, set *settings) (*listener, error) {
 	ln, err := lc.Listen(context.Background(), network, net.JoinHostPort(host, strconv.Itoa(int(m.Bind.Port()))))
 	if err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return nil, errors.New("address " + m.Address + " is in use by another process")
+			return nil, p.inUse(m)
 		}
 		return nil, err
 	}
@@ -334,9 +334,14 @@ func refuse(nc *net.TCPConn) {
 // It is deferred.
 func (l *listener) recovered() {
 	if v := recover(); v != nil {
-		l.stats.panics.Inc()
-		l.plane.log.Error("defect: connection ended", "listener", l.name(), "panic", v, "stack", string(debug.Stack()))
+		l.defect(v)
 	}
+}
+
+// defect counts and logs a panic.
+func (l *listener) defect(v any) {
+	l.stats.panics.Inc()
+	l.plane.log.Error("defect: connection ended", "listener", l.name(), "panic", v, "stack", string(debug.Stack()))
 }
 
 // serve serves one connection to its end.

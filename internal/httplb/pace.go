@@ -53,14 +53,11 @@ func (p *pace) slow() bool {
 	return false
 }
 
-// progress is add for bodies that are moved; it fails when they are slow.
-func (p *pace) progress(n int) error {
-	p.got += int64(n)
-	if now := loop.Now(); now.Sub(p.from) > p.timeout {
-		if p.got < p.need {
-			return errSlowBody
-		}
-		p.from, p.got = now, 0
+// arrived is add for bodies that are moved; it fails when they are slow.
+func (p *pace) arrived(n int) error {
+	p.add(n)
+	if p.behind() {
+		return errSlowBody
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -28,9 +29,11 @@ type Plane struct {
 	log  *slog.Logger
 	snap atomic.Pointer[snapshot]
 
-	stop context.CancelFunc // ends what runs beside connections
-	ctx  context.Context
-	wg   sync.WaitGroup // of all goroutines
+	stop         context.CancelFunc // ends what runs beside connections
+	ctx          context.Context
+	dialling     context.Context // of connections to endpoints
+	stopDialling context.CancelFunc
+	wg           sync.WaitGroup // of all goroutines
 
 	applying sync.Mutex // serialises Apply and Shutdown
 
@@ -74,6 +77,7 @@ func New(log *slog.Logger) *Plane {
 		balancers: make(map[string]*balancerStats),
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
+	p.dialling, p.stopDialling = context.WithCancel(context.Background())
 	p.wg.Go(p.sweep)
 	return p
 }
@@ -170,6 +174,16 @@ func (p *Plane) awaitClosed(key string) {
 	}
 }
 
+// inUse says who has the address of a listener that cannot be opened.
+func (p *Plane) inUse(m *plan.Listener) error {
+	for _, l := range p.current() {
+		if l.bound().Port() == m.Bind.Port() {
+			return fmt.Errorf("address %s is in use by listener %q of this process: remove that in one reload, add this in the next", m.Address, l.name())
+		}
+	}
+	return fmt.Errorf("address %s is in use by another process", m.Address)
+}
+
 // start begins to accept on a new listener.
 func (p *Plane) start(l *listener) {
 	p.mu.Lock()
@@ -181,7 +195,7 @@ func (p *Plane) start(l *listener) {
 
 // snapshot makes the next snapshot. What it needs and is not there yet is made.
 func (p *Plane) snapshot(pl *plan.Plan, log *telemetry.AccessLog) (*snapshot, error) {
-	s := &snapshot{plan: pl, log: log, driver: new(loop.Goroutines)}
+	s := &snapshot{plan: pl, log: log, driver: &loop.Goroutines{Context: p.dialling}}
 	for _, a := range pl.Config.Node.SourceAddresses {
 		if a.Unmap().Is4() {
 			s.driver.Source4 = a
@@ -191,9 +205,11 @@ func (p *Plane) snapshot(pl *plan.Plan, log *telemetry.AccessLog) (*snapshot, er
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	before := maps.Clone(p.upstreams)
 	for _, e := range pl.Endpoints {
 		u, err := p.upstream(e)
 		if err != nil {
+			p.forget(before)
 			return nil, fmt.Errorf("pool %q: %w", e.Pool.Name, err)
 		}
 		s.upstreams = append(s.upstreams, u)
@@ -207,6 +223,22 @@ func (p *Plane) snapshot(pl *plan.Plan, log *telemetry.AccessLog) (*snapshot, er
 		s.balancers = append(s.balancers, stats)
 	}
 	return s, nil
+}
+
+// forget takes out what was made for a plan that does not come into force; the
+// lock is held.
+func (p *Plane) forget(before map[upstreamKey]*upstream) {
+	used := make(map[*certs.Client]bool)
+	for _, u := range before {
+		used[u.tls] = true
+	}
+	p.upstreams = before
+	for key, c := range p.clients {
+		if !used[c.Client] {
+			delete(p.clients, key)
+			c.stop()
+		}
+	}
 }
 
 // upstream finds the connections to an endpoint, or makes a place for them; the
@@ -396,12 +428,14 @@ func (p *Plane) Shutdown(ctx context.Context) (cut int) {
 	select {
 	case <-done:
 	case <-ctx.Done():
+		p.stopDialling()
 		for _, l := range all {
 			cut += l.abort()
 		}
 		<-done
 	}
 	p.stop()
+	p.stopDialling()
 	p.mu.Lock()
 	for _, u := range p.upstreams {
 		u.close()

@@ -39,7 +39,7 @@ func (x *exchange) begin(start loop.Time) {
 	x.record = record{start: start, ended: x.ended, text: x.text[:0]}
 	x.snap = x.ln.plane.snap.Load()
 	x.lb, x.lbs = nil, nil
-	x.answered, x.isHead, x.trusted = false, false, false
+	x.isHead, x.trusted = false, false
 	x.decision.Pool, x.decision.Endpoint = nil, nil
 	x.upload.begin(x, true)
 }
@@ -104,14 +104,15 @@ func (x *exchange) finish(bytesIn, bytesOut int64) {
 	if x.failure != nil {
 		stats.failures[x.failure.kind].Inc()
 	}
-	if x.snap.log != nil {
-		x.log(bytesIn, bytesOut)
+	// The log may have been changed since the exchange began, long ago perhaps.
+	if log := x.ln.plane.snap.Load().log; log != nil && x.snap.log != nil {
+		x.log(log, bytesIn, bytesOut)
 	}
 }
 
-func (x *exchange) log(bytesIn, bytesOut int64) {
+func (x *exchange) log(log *telemetry.AccessLog, bytesIn, bytesOut int64) {
 	r := telemetry.AccessRecord{
-		Time: x.start.Wall(), Listener: x.ln.name(), Client: x.peer, Peer: x.peer,
+		Time: time.Now().Add(-loop.Now().Sub(x.start)), Listener: x.ln.name(), Client: x.peer, Peer: x.peer,
 		Protocol: x.s.protocol(), Status: x.status,
 		BytesIn: bytesIn + x.relayedIn, BytesOut: bytesOut + x.relayedOut,
 		Connect: x.connect, Total: x.ended.Sub(x.start),
@@ -153,5 +154,5 @@ func (x *exchange) log(bytesIn, bytesOut int64) {
 	if x.tls != nil {
 		r.TLSVersion, r.TLSCipher, r.ServerName = x.tls.Version, x.tls.CipherSuite, x.tls.ServerName
 	}
-	x.snap.log.Log(&r)
+	log.Log(&r)
 }

@@ -1,6 +1,7 @@
 package httplb
 
 import (
+	"bytes"
 	"errors"
 	"io"
 
@@ -61,7 +62,6 @@ func (x *exchange) answer(b []byte, err error) outcome {
 		}
 	}
 	x.firstByte()
-	x.answered = true
 	x.status = x.res.Status
 	return x.passOn(b)
 }
@@ -102,6 +102,7 @@ func (x *exchange) passOn(b []byte) outcome {
 		return x.clientLost(endpointErr)
 	case endpointErr != nil:
 		x.failure, x.cause = failUnknown, endpointErr
+		x.upload.end()
 		x.upstream().stats.failures[failUnknown.kind].Inc()
 		x.drop(true)
 		x.s.cut()
@@ -120,7 +121,7 @@ func (x *exchange) passOn(b []byte) outcome {
 // moveBody passes on n bytes of body.
 func (x *exchange) moveBody(n int64) (excess bool, endpointErr, clientErr error) {
 	last := loop.Now()
-	_, endpointErr, clientErr = x.s.move(x.conn, n, loop.Moving{
+	_, endpointErr, clientErr = x.s.move(x.conn.Conn, n, loop.Moving{
 		Timeout:  watchInterval,
 		Progress: func(int) error { last = loop.Now(); return nil },
 		Patience: func() bool {
@@ -192,11 +193,10 @@ func (x *exchange) endlessBody(b []byte) (endpointErr, clientErr error) {
 // switchProtocols passes on a 101 and then relays bytes until both ends are
 // done. b are the first of the endpoint's; they outlive waits.
 func (x *exchange) switchProtocols(b []byte) outcome {
-	if !x.upgrading || x.res.Upgrade == nil {
+	if !x.upgrading || !bytes.EqualFold(x.res.Upgrade, x.protocol) {
 		return x.bad(errors.New("101 that was not asked for"))
 	}
 	x.firstByte()
-	x.answered = true
 	x.status = 101
 	if err := x.s.interim(&x.res); err != nil {
 		return x.clientLost(err)
@@ -212,7 +212,7 @@ func (x *exchange) switchProtocols(b []byte) outcome {
 	}
 	var in, out int64
 	if err == nil {
-		in, out, err = loop.Relay(x.snap.driver, client, x.conn, x.ln.set.Load().UpgradeIdleTimeout)
+		in, out, err = loop.Relay(x.snap.driver, client, x.conn.Conn, x.ln.set.Load().UpgradeIdleTimeout)
 	}
 	x.relayedIn, x.relayedOut = in+int64(len(early)), out+int64(len(b))
 	if err == loop.ErrTimeout {

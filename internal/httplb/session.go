@@ -32,6 +32,7 @@ type session struct {
 	over      []byte // what moveBody read of the part that is not moved
 	chunked   h1.Chunked
 	done      atomic.Bool // the whole body was read
+	awaiting  atomic.Bool // the client sends no body before it is told to
 	pace      pace
 	http10    bool
 	keepAlive bool // the client asked for it in HTTP/1.0
@@ -171,6 +172,7 @@ func (s *session) one(deadline loop.Time) (again bool) {
 	outcome := s.x.run(&s.req, first, s.done.Load())
 	s.x.finish(s.bytesIn, s.bytesOut)
 	s.c.Release()
+	s.trim()
 	switch {
 	case outcome == outcomeCut:
 		s.c.Abort()
@@ -185,6 +187,28 @@ func (s *session) one(deadline loop.Time) (again bool) {
 		return false
 	}
 	return true
+}
+
+// keepBuffer is how much of each buffer is kept for the next request. A rare long
+// request must not make the connection dear for ever.
+const keepBuffer = 8 << 10
+
+// trim gives up buffers that a request has made large.
+func (s *session) trim() {
+	for _, b := range [...]*[]byte{&s.out, &s.spare, &s.over, &s.x.out, &s.x.hold, &s.x.text, &s.x.host} {
+		if cap(*b) > keepBuffer {
+			*b = nil
+		}
+	}
+	if cap(s.kept) > keepBuffer && len(s.kept) == 0 {
+		s.kept = nil
+	}
+	if cap(s.chunked.Trailer()) > keepBuffer {
+		s.chunked = h1.Chunked{}
+	}
+	if cap(s.x.coding.Trailer()) > keepBuffer {
+		s.x.coding = h1.Chunked{}
+	}
 }
 
 // refuse answers a request that could not be read.
@@ -226,6 +250,7 @@ func (s *session) openBody(b []byte) (first []byte, err error) {
 		s.keep(b)
 	}
 	s.done.Store(done)
+	s.awaiting.Store(!done && s.req.Expect100 && len(first) == 0)
 	if !done {
 		s.pace.start(s.set)
 	}
@@ -251,15 +276,20 @@ func (s *session) nextBody() ([]byte, error) {
 		}
 		switch {
 		case err == loop.ErrTimeout:
+			if s.awaiting.Load() { // for our 100, which the endpoint has not given
+				s.pace.start(s.set)
+				s.pace.resume()
+				continue
+			}
 			if s.pace.slow() {
 				s.ln.stats.limits[limitBodyTimeout].Inc()
 				return nil, errSlowBody
 			}
 			continue
-		case gone(err):
-			return nil, errClientGone
-		case err != nil:
+		case err == errStopped:
 			return nil, err
+		case err != nil:
+			return nil, errClientGone
 		}
 		s.bytesIn += int64(len(b))
 		s.pace.add(len(b))
@@ -297,15 +327,20 @@ const (
 	bodyTail = 64 << 10
 )
 
-func (s *session) moveBody(to loop.Conn) (n int64, clientErr, endpointErr error) {
+func (s *session) moveBody(to loop.Conn, progress func()) (n int64, clientErr, endpointErr error) {
 	if s.bodyKind != h1.BodyLength || s.bodyLeft < bulkBody {
 		return 0, nil, nil
 	}
 	s.pace.resume()
 	n, clientErr, endpointErr = loop.Move(to, s.c, s.bodyLeft-bodyTail, loop.Moving{
-		Timeout:  s.set.BodyTimeout,
-		Progress: s.pace.progress,
-		Excess:   func(b []byte) { s.over = append(s.over[:0], b...) },
+		Timeout: s.set.BodyTimeout,
+		Arrived: s.pace.arrived,
+		Progress: func(int) error { // the endpoint has taken it
+			s.pace.resume()
+			progress()
+			return nil
+		},
+		Excess: func(b []byte) { s.over = append(s.over[:0], b...) },
 	})
 	s.bodyLeft -= n
 	s.bytesIn += n
@@ -315,7 +350,7 @@ func (s *session) moveBody(to loop.Conn) (n int64, clientErr, endpointErr error)
 	case clientErr == loop.ErrTimeout, clientErr == errSlowBody:
 		s.ln.stats.limits[limitBodyTimeout].Inc()
 		clientErr = errSlowBody
-	case gone(clientErr):
+	case clientErr != nil && clientErr != errStopped:
 		clientErr = errClientGone
 	}
 	return n, clientErr, endpointErr

@@ -12,8 +12,9 @@ type stream interface {
 	// the last. They are borrowed. One task calls it, and moveBody.
 	nextBody() ([]byte, error)
 	// moveBody moves as much of the body as it can to an endpoint without
-	// handing it out; 0 where that is not possible. Errors are by side.
-	moveBody(to loop.Conn) (n int64, clientErr, endpointErr error)
+	// handing it out; 0 where that is not possible. progress is called as it
+	// moves. Errors are by side.
+	moveBody(to loop.Conn, progress func()) (n int64, clientErr, endpointErr error)
 	// bodyDone reports whether the client has sent the whole body.
 	bodyDone() bool
 	// bodyTrailer returns the trailer lines behind a body that is done.

@@ -40,6 +40,9 @@ func (u *upload) start() {
 	})
 }
 
+// moving notes that the upload moves.
+func (u *upload) moving() { u.last.Store(int64(loop.Now())) }
+
 // moved returns when the upload last moved, 0 if it never did.
 func (u *upload) moved() loop.Time { return loop.Time(u.last.Load()) }
 
@@ -50,7 +53,7 @@ func (u *upload) run(to loop.Conn) {
 	if err := to.Write(x.out[x.bodyAt:]); err != nil {
 		return
 	}
-	u.last.Store(int64(loop.Now()))
+	u.moving()
 	for {
 		b, err := x.s.nextBody()
 		if err == errStopped {
@@ -71,16 +74,13 @@ func (u *upload) run(to loop.Conn) {
 		if x.resend {
 			continue
 		}
-		n, clientErr, endpointErr := x.s.moveBody(to)
+		_, clientErr, endpointErr := x.s.moveBody(to, u.moving)
 		if clientErr == errStopped || endpointErr != nil {
 			return
 		}
 		if clientErr != nil {
 			to.Interrupt(clientErr)
 			return
-		}
-		if n > 0 {
-			u.last.Store(int64(loop.Now()))
 		}
 	}
 }
@@ -103,7 +103,7 @@ func (u *upload) piece(to loop.Conn, b []byte, done bool) error {
 	default:
 		err = u.chunk(to, b, done)
 	}
-	u.last.Store(int64(loop.Now()))
+	u.moving()
 	return err
 }
 

@@ -132,7 +132,9 @@ func (u *upstream) sweep(e *plan.Endpoint, now loop.Time) {
 	}
 	u.mu.Unlock()
 	for _, c := range look {
-		if !c.Quiet() {
+		// With TLS, Quiet reads, which whoever takes the connection does too;
+		// it is asked when the connection is taken.
+		if u.tls != nil && !c.Alive() || u.tls == nil && !c.Quiet() {
 			dead[c] = false
 		}
 	}
@@ -214,7 +216,7 @@ func (u *upstream) dial(d *loop.Goroutines, e *plan.Endpoint, to netip.AddrPort,
 		return nil, connectFailure(err), err
 	}
 	tc := tls.Client(nc, u.tls.Config(e.ServerName))
-	ctx, cancel := context.WithDeadline(context.Background(), deadline.Wall())
+	ctx, cancel := context.WithDeadline(d.Context, deadline.Wall())
 	defer cancel()
 	if err := tc.HandshakeContext(ctx); err != nil {
 		nc.Close()

@@ -256,7 +256,7 @@ func TestAliveAndQuiet(t *testing.T) {
 		{"bytes wait", func(p *pair) {
 			p.write([]byte("x"))
 			until(p.t, "they have come", func() bool { return received(ownTCP(p.c)) > 0 })
-		}, true, false, true},
+		}, true, false, false},
 		{"closed by the other end", (*pair).ended, false, false, false},
 		{"bytes wait, closed by the other end", func(p *pair) {
 			p.write([]byte("x"))

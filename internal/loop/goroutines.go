@@ -14,6 +14,16 @@ type Goroutines struct {
 	// Source4 and Source6 are the addresses that connections are made from;
 	// the zero Addr leaves the choice to the kernel.
 	Source4, Source6 netip.Addr
+	// Context ends dialling when it is done; nil is never.
+	Context context.Context
+}
+
+// context returns the context of dialling.
+func (g *Goroutines) context() context.Context {
+	if g.Context != nil {
+		return g.Context
+	}
+	return context.Background()
 }
 
 type goroutine struct{ done sync.WaitGroup }
@@ -50,7 +60,7 @@ func (g *Goroutines) DialNet(to netip.AddrPort, deadline Time) (net.Conn, error)
 	if from.IsValid() {
 		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
 	}
-	nc, err := d.DialContext(context.Background(), "tcp", to.String())
+	nc, err := d.DialContext(g.context(), "tcp", to.String())
 	if err != nil && isTimeout(err) {
 		return nil, ErrTimeout
 	}

@@ -18,6 +18,9 @@ type Moving struct {
 	// Patience, if given, is asked when Timeout has passed: true lets the
 	// wait go on.
 	Patience func() bool
+	// Arrived, if given, is told of bytes once they are read and before they
+	// are written; an error ends the move, as one of the source.
+	Arrived func(n int) error
 	// Progress, if given, is told each number of bytes once they are written;
 	// an error ends the move, as one of the source.
 	Progress func(n int) error
@@ -68,6 +71,11 @@ func Move(dst, src Conn, n int64, how Moving) (moved int64, srcErr, dstErr error
 				how.Excess(b[n-moved:])
 			}
 			b = b[:n-moved]
+		}
+		if how.Arrived != nil {
+			if err := how.Arrived(len(b)); err != nil {
+				return moved, err, nil
+			}
 		}
 		if err := dst.Write(b); err != nil {
 			return moved, nil, err

@@ -137,6 +137,11 @@ func splice(to, from Conn, n int64, open bool, how Moving) (moved int64, srcErr,
 			return moved, atEnd(src.broken.end(io.EOF), open), nil
 		}
 		dst.piped = got
+		if how.Arrived != nil {
+			if err := how.Arrived(got); err != nil {
+				return moved, err, nil
+			}
+		}
 		if err := dst.flush(drain); err != nil {
 			return moved, nil, err
 		}

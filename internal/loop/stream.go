@@ -20,6 +20,7 @@ type stream struct {
 	broken        breakage
 
 	small [2 << 10]byte // where a waiting read puts its first bytes
+	ahead []byte        // in small: what Quiet has read
 	bulk  bool          // the last read filled its buffer: more is to come
 	buf   *buffer       // lent to the reader, or nil
 	rd    deadline
@@ -45,6 +46,9 @@ func newStream(nc net.Conn) *stream {
 }
 
 func (c *stream) Read(prefix []byte) ([]byte, error) {
+	if len(c.ahead) > 0 {
+		return c.takeAhead(prefix), nil
+	}
 	var room []byte
 	if len(prefix) > 0 || c.bulk {
 		c.buf = withPrefix(c.buf, prefix)
@@ -87,6 +91,17 @@ func (c *stream) Read(prefix []byte) ([]byte, error) {
 	}
 }
 
+// takeAhead returns what Quiet has read.
+func (c *stream) takeAhead(prefix []byte) []byte {
+	b := c.ahead
+	c.ahead = nil
+	if len(prefix) == 0 {
+		return b
+	}
+	c.buf = withPrefix(c.buf, prefix)
+	return c.buf.b[:len(prefix)+copy(c.buf.b[len(prefix):], b)]
+}
+
 func (c *stream) Ask(b []byte) ([]byte, error) {
 	if !c.Quiet() {
 		return nil, ErrStale
@@ -104,7 +119,7 @@ func (c *stream) Ask(b []byte) ([]byte, error) {
 }
 
 func (c *stream) Release() {
-	if lending != nil {
+	if lending != nil && c.ahead == nil {
 		clear(c.small[:])
 	}
 	if c.buf != nil {
@@ -194,12 +209,30 @@ func (c *stream) Resume() {
 // Alive looks at the socket beneath.
 func (c *stream) Alive() bool { return c.look() != socketEnded }
 
-// Quiet takes bytes that wait for nothing unless they are the stream's own:
-// those of TLS may be its business alone (session tickets), which only reading
-// could tell.
+// Quiet has to read where there is TLS: bytes that wait may be its business alone
+// (session tickets), and bytes that are the stream's own may be inside it
+// already. What it finds is kept for the next Read. Unlike on other connections
+// it counts as a Read, so that it must not run beside one.
 func (c *stream) Quiet() bool {
 	state := c.look()
-	return state == socketQuiet || state != socketEnded && !c.plain
+	switch {
+	case state == socketEnded || len(c.ahead) > 0:
+		return false
+	case c.plain || c.tcp == nil:
+		return state == socketQuiet
+	}
+	by := past // what is inside TLS is looked at all the same
+	if state == socketFull {
+		by = time.Now().Add(time.Millisecond)
+	}
+	c.rd.armed = fired
+	c.nc.SetReadDeadline(by)
+	n, err := c.nc.Read(c.small[:])
+	if n > 0 {
+		c.ahead = c.small[:n]
+		return false
+	}
+	return isTimeout(err)
 }
 
 func (c *stream) look() socketCondition {

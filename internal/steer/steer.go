@@ -95,7 +95,7 @@ func Choose(lb *plan.LoadBalancer, f *Facts, r Source, now time.Time) (Decision,
 // Again takes another endpoint of the pool of d, never d.Endpoint, for the
 // retry after a failure. It reports false when there is none. An endpoint that
 // is not up is taken only where the pool is the fallback and no other is up.
-func Again(d Decision, _ *plan.LoadBalancer, f *Facts, r Source) (Decision, bool) {
+func Again(d Decision, f *Facts, r Source) (Decision, bool) {
 	e := endpointIn(d.Pool, d.Fallback, d.Endpoint.Slot, f, r, nil)
 	if e == nil {
 		return Decision{}, false
