@@ -88,6 +88,17 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p], retr
 					t.Errorf("request = %q", r.Text)
 				}
 			}
+			// A body that does not come with the head is sent from where the
+			// head that was changed ends.
+			late := strings.Repeat("0123456789", 10_000)
+			for range 4 {
+				cl.Send(request("POST", "/", "Content-Length: 100000\r\n", late))
+				r := cl.Response("POST")
+				equal(t, "status", r.StatusCode, 200)
+				if !strings.HasSuffix(r.Text, "\r\n\r\n"+late) {
+					t.Errorf("late body: request of %d bytes differs", len(r.Text))
+				}
+			}
 			if n.Metric("fairlead_http_retries_total") == 0 {
 				t.Error("nothing was retried: the case did not come up")
 			}
@@ -106,6 +117,8 @@ func TestUpgradesThatAreNotForwarded(t *testing.T) {
 		{"H2C", "Connection: Upgrade\r\nUpgrade: H2C\r\n", ""},
 		{"TLS", "Connection: Upgrade\r\nUpgrade: TLS/1.2\r\n", ""},
 		{"HTTP/2.0", "Connection: Upgrade\r\nUpgrade: HTTP/2.0\r\n", ""},
+		{"a list", "Connection: Upgrade\r\nUpgrade: websocket, h2c\r\n", ""},
+		{"a list that begins empty", "Connection: Upgrade\r\nUpgrade: , h2c\r\n", ""},
 		{"with a body", "Connection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 5\r\n", "hello"},
 		{"not listed", "Upgrade: websocket\r\n", ""},
 	} {
@@ -117,4 +130,14 @@ func TestUpgradesThatAreNotForwarded(t *testing.T) {
 			equal(t, c.name+": "+name, strings.Join(lab.Fields(r.Text, name), "|"), "")
 		}
 	}
+}
+
+// An endpoint may only change to the protocol that was asked for.
+func TestUpgradeToAnotherProtocol(t *testing.T) {
+	t.Parallel()
+	o := lab.NewOrigin(t, lab.Answer("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n"))
+	s := site{endpoints: []string{o.Addr}}.start(t)
+	cl := s.dial(t)
+	cl.Send(request("GET", "/", "Connection: Upgrade\r\nUpgrade: websocket\r\n", ""))
+	equal(t, "status", cl.Response("GET").StatusCode, 520)
 }

@@ -1,6 +1,8 @@
 package http_test
 
 import (
+	"bufio"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -495,6 +497,94 @@ func TestAnswerWithExcess(t *testing.T) {
 			<-sent
 		}
 	})
+}
+
+// With TLS, what came unasked may be inside the TLS connection already.
+func TestAnswerWithExcessOverTLS(t *testing.T) {
+	t.Parallel()
+	ca := lab.NewCA(t)
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{ca.Issue("secure.test").TLS}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	sent := make(chan struct{}, 10)
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				r := bufio.NewReader(c)
+				for {
+					if _, err := http.ReadRequest(r); err != nil {
+						return
+					}
+					io.WriteString(c, lab.OK)
+					time.Sleep(20 * time.Millisecond)
+					io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong")
+					sent <- struct{}{}
+				}
+			}()
+		}
+	}()
+	n := lab.Start(t, fmt.Sprintf(`
+listeners: [{name: web, address: "127.0.0.1:0", protocol: http}]
+pools: [{name: p, protocol: https, tls: {ca: %q, server_name: secure.test}, endpoints: [{name: A, address: %q}]}]
+load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
+`, ca.File, ln.Addr()))
+	c := lab.Dial(t, n.Addr("web"))
+	for range 4 {
+		c.Send(get("/", ""))
+		equal(t, "body", c.Response("GET").Text, "ok")
+		<-sent
+	}
+}
+
+// An answer that breaks off while its request is still being sent ends both.
+func TestAnswerCutDuringUpload(t *testing.T) {
+	t.Parallel()
+	o := lab.NewOrigin(t, func(c *lab.OriginConn) {
+		if _, err := c.Head(); err != nil {
+			return
+		}
+		c.Say("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc")
+	})
+	s := site{endpoints: []string{o.Addr}}.start(t)
+	for range 20 {
+		c := s.dial(t)
+		c.Send("POST / HTTP/1.1\r\nHost: " + host + "\r\nContent-Length: 100000000\r\n\r\n" + strings.Repeat("x", 1<<20))
+		c.Ended(5 * time.Second)
+		c.Close()
+	}
+}
+
+// The time-out of an answer does not run while its request is on the way.
+func TestUploadLongerThanAnswerTimeout(t *testing.T) {
+	t.Parallel()
+	addr := lab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, _ := io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, n)
+	}))
+	n := lab.Start(t, fmt.Sprintf(`
+listeners: [{name: web, address: "127.0.0.1:0", protocol: http}]
+pools: [{name: p, answer_timeout: 400ms, endpoints: [{name: A, address: %q}]}]
+load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
+`, addr))
+	const pieces, piece = 20, 256 << 10
+	c := lab.Dial(t, n.Addr("web"))
+	c.Send(fmt.Sprintf("POST / HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n", host, pieces*piece))
+	tick := time.NewTicker(60 * time.Millisecond)
+	defer tick.Stop()
+	for range pieces {
+		c.Send(strings.Repeat("x", piece))
+		<-tick.C
+	}
+	r := c.Response("POST")
+	equal(t, "status", r.StatusCode, 200)
+	equal(t, "bytes", r.Text, fmt.Sprint(pieces*piece))
 }
 
 // An endpoint that does not wait for a request is no HTTP server. It is not to
