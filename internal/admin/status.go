@@ -140,7 +140,7 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)+1))
-	w.Write(append(body, '\n'))
+	_, _ = w.Write(append(body, '\n'))
 }
 
 // snapshot gathers the state of this moment. Lists are never null.

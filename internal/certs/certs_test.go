@@ -310,6 +310,15 @@ func TestDoubtfulCertificatesAreLogged(t *testing.T) {
 		{"not valid yet", issue(t, 1, nil, nil, "a.example.com"), -2 * time.Hour, "certificate is not valid yet"},
 		{"without names", issue(t, 1, nil, nil), 0, "certificate has no DNS names"},
 	}
+	// Case C46, where stapling is not offered at all.
+	staple := issue(t, 1, nil, nil, "a.example.com")
+	staple.leaf.Extensions = append(staple.leaf.Extensions, pkix.Extension{Id: tlsFeature, Value: []byte{0x30, 3, 2, 1, 5}})
+	tests = append(tests, struct {
+		name string
+		cert *issued
+		when time.Duration
+		want string
+	}{"must-staple", staple, 0, "stapled OCSP response"})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var log bytes.Buffer

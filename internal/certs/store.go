@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/asn1"
 	"errors"
 	"log/slog"
 	"strings"
@@ -78,6 +79,10 @@ func New(certificates []model.CertificateFiles, log *slog.Logger) (*Store, error
 	return s, nil
 }
 
+// tlsFeature is the extension by which a certificate demands OCSP stapling
+// (must-staple, RFC 7633).
+var tlsFeature = asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 1, 24}
+
 // warn logs what is doubtful about a certificate that is taken up all the
 // same: what is declared is served.
 func warn(log *slog.Logger, file string, leaf *x509.Certificate, now time.Time) {
@@ -86,6 +91,11 @@ func warn(log *slog.Logger, file string, leaf *x509.Certificate, now time.Time) 
 		log.Warn("certificate has expired", "file", file, "not_after", leaf.NotAfter)
 	case now.Before(leaf.NotBefore):
 		log.Warn("certificate is not valid yet", "file", file, "not_before", leaf.NotBefore)
+	}
+	for _, e := range leaf.Extensions {
+		if e.Id.Equal(tlsFeature) {
+			log.Warn("certificate asks for a stapled OCSP response, which is not offered; strict clients will refuse it", "file", file)
+		}
 	}
 	if len(leaf.DNSNames) == 0 {
 		log.Warn("certificate has no DNS names; it is served only where it is the first", "file", file)

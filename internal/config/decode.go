@@ -514,7 +514,7 @@ func (d *decoder) boolean(n ast.Node, v reflect.Value, at model.Place) {
 
 var (
 	wholeNumber   = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
-	decimalNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
+	decimalNumber = regexp.MustCompile(`^[-+]?((0|[1-9][0-9]*)(\.[0-9]+)?|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
 )
 
 func (d *decoder) integer(n ast.Node, v reflect.Value, at model.Place) {

@@ -79,10 +79,10 @@ func (r *Request) parse(b []byte, lim *Limits) (int, *Error) {
 		}
 	}
 	b = b[r.skip:]
-	max := lim.headBytes()
-	full := len(b) >= max
+	most := lim.headBytes()
+	full := len(b) >= most
 	if full {
-		b = b[:max]
+		b = b[:most]
 	}
 	if r.pos == 0 {
 		end, found, err := lineEnd(b, r.look)

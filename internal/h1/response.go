@@ -35,10 +35,10 @@ func (r *Response) Parse(b, method []byte, lim *Limits) (n int, err error) {
 }
 
 func (r *Response) parse(b, method []byte, lim *Limits) (int, *Error) {
-	max := lim.headBytes()
-	full := len(b) >= max
+	most := lim.headBytes()
+	full := len(b) >= most
 	if full {
-		b = b[:max]
+		b = b[:most]
 	}
 	if r.pos == 0 {
 		end, found, err := lineEnd(b, r.look)

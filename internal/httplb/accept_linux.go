@@ -23,8 +23,8 @@ func stopConnecting(ln *net.TCPListener) {
 		{Code: unix.BPF_RET | unix.BPF_K, K: 0},          // drop
 		{Code: unix.BPF_RET | unix.BPF_K, K: 0xffffffff}, // let it pass whole
 	}
-	raw.Control(func(fd uintptr) {
-		unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+	_ = raw.Control(func(fd uintptr) {
+		_ = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
 			&unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
 	})
 }

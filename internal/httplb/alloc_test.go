@@ -127,8 +127,15 @@ func TestProxiedRequestAllocatesNothing(t *testing.T) {
 			for range 200 { // both endpoints get their connections, buffers grow
 				ask()
 			}
-			if n := testing.AllocsPerRun(2000, ask); n != 0 {
-				t.Errorf("%v allocations for each request, want 0", n)
+			// The sum over many, as the average is rounded down. A few are the
+			// runtime's own: timers, a collection that empties pools.
+			const requests = 2000
+			if n := testing.AllocsPerRun(1, func() {
+				for range requests {
+					ask()
+				}
+			}); n > requests/50 {
+				t.Errorf("%v allocations for %d requests, want none", n, requests)
 			}
 		})
 	}

@@ -236,7 +236,7 @@ func (l *listener) goAway() {
 	}
 	l.mu.Unlock()
 	for h := range servers {
-		h.Shutdown(l.plane.ctx)
+		_ = h.Shutdown(l.plane.ctx)
 	}
 }
 

@@ -96,7 +96,7 @@ func checkHostName(name string, wildcard bool) error {
 		}
 		for _, r := range label {
 			if r > 127 {
-				return errors.New("want ASCII; other letters are written as xn--...")
+				return errors.New("want ASCII; other letters are written in the form xn--NAME")
 			}
 			if !isLetter(r) && !isDigit(r) && r != '-' && r != '_' {
 				return errors.New("want a host name of letters, digits, - and dots")

@@ -101,7 +101,7 @@ func TestDidYouMean(t *testing.T) {
 	keys := []string{"name", "listeners", "load_balancers", "monitors", "pools", "timeout"}
 	for got, want := range map[string]string{
 		"listne": "listeners", "listener": "listeners", "Listeners": "listeners", "load-balancers": "load_balancers",
-		"loadbalancers": "load_balancers", "tiemout": "timeout", "nmae": "name", "monitor": "monitors",
+		"loadbalancers": "load_balancers", "tiemout": "timeout", "naem": "name", "monitor": "monitors",
 		"zebra": "", "x": "", "": "", "endpoints": "", strings.Repeat("name", 1000): "",
 	} {
 		if s := DidYouMean(got, keys); s != want {

@@ -70,6 +70,7 @@ func (u *unbuilt) pool(at model.Place, p *model.Pool) {
 	u.when(len(p.CheckRegions) > 0, at.Key("check_regions"), "probes run from this node")
 	u.when(p.LoadShedding.DefaultPercent > 0, at.Key("load_shedding").Key("default_percent"), "no traffic is shed")
 	u.when(p.LoadShedding.SessionPercent > 0, at.Key("load_shedding").Key("session_percent"), "no traffic is shed")
+	u.when(p.LoadShedding.DefaultPolicy != model.ShedRandom, at.Key("load_shedding").Key("default_policy"), "no traffic is shed")
 	const capacity = "no steering policy reads capacities"
 	u.when(p.BalancingMode != "", at.Key("balancing_mode"), capacity)
 	u.when(p.CapacityScaler != 1, at.Key("capacity_scaler"), capacity)
@@ -83,8 +84,11 @@ func (u *unbuilt) loadBalancer(at model.Place, b *model.LoadBalancer) {
 	u.when(!b.Proxied && b.Enabled, at.Key("proxied"), "only http and https listeners serve load balancers; set proxied: true")
 	u.when(b.SteeringPolicy == model.SteerCapacity, at.Key("steering_policy"), "no steering policy reads capacities")
 	u.when(b.SessionAffinity != model.AffinityNone, at.Key("session_affinity"), "there are no sessions")
-	var plain model.AffinityAttributes
-	plain.SetDefaults()
+	var defaults model.LoadBalancer
+	defaults.SetDefaults()
+	plain := defaults.SessionAffinityAttributes
+	u.when(b.TTL != defaults.TTL, at.Key("ttl"), "only DNS answers have one, and there is no DNS plane")
+	u.when(b.SessionAffinityTTL != defaults.SessionAffinityTTL, at.Key("session_affinity_ttl"), "there are no sessions")
 	u.when(!reflect.DeepEqual(b.SessionAffinityAttributes, plain), at.Key("session_affinity_attributes"), "there are no sessions")
 	u.when(b.AdaptiveRouting.FailoverAcrossPools, at.Key("adaptive_routing").Key("failover_across_pools"), "a retry stays in its pool")
 	u.when(len(b.Rules) > 0, at.Key("rules"), "rules are not run")

@@ -41,7 +41,7 @@ func (r Reply) Body() string {
 	return body
 }
 
-// Within, as a piece for [Raw], is how long to wait for the end of what comes
+// Within is a piece for [Raw]: how long to wait for the end of what comes
 // back, instead of 2 s.
 type Within time.Duration
 

