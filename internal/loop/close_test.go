@@ -174,7 +174,6 @@ func TestCloseRace(t *testing.T) {
 						p.c.Close()
 						p.c.Abort()
 						p.c.Alive()
-						p.c.Quiet()
 					}))
 				}
 				tasks = append(tasks, p.driver.Spawn(func() {
@@ -186,6 +185,7 @@ func TestCloseRace(t *testing.T) {
 						if _, err := p.c.Read(nil); err != nil {
 							return
 						}
+						p.c.Quiet()
 					}
 				})
 				for _, task := range tasks {
@@ -246,28 +246,27 @@ func TestAliveAndQuiet(t *testing.T) {
 		name         string
 		make         func(p *pair)
 		alive, quiet bool
-		tls          bool // Quiet, with TLS, where only reading could tell
 	}{
-		{"fresh", func(*pair) {}, true, true, true},
+		{"fresh", func(*pair) {}, true, true},
 		{"used", func(p *pair) {
 			p.write([]byte("x"))
 			p.wantRead([]byte("x"))
-		}, true, true, true},
+		}, true, true},
 		{"bytes wait", func(p *pair) {
 			p.write([]byte("x"))
 			until(p.t, "they have come", func() bool { return received(ownTCP(p.c)) > 0 })
-		}, true, false, false},
-		{"closed by the other end", (*pair).ended, false, false, false},
+		}, true, false},
+		{"closed by the other end", (*pair).ended, false, false},
 		{"bytes wait, closed by the other end", func(p *pair) {
 			p.write([]byte("x"))
 			p.ended()
-		}, false, false, false},
-		{"reset by the other end", (*pair).reset, false, false, false},
-		{"own half closed", func(p *pair) { p.do(func() { p.c.CloseWrite() }) }, true, true, true},
-		{"interrupted", func(p *pair) { p.c.Interrupt(errCause) }, true, true, true},
-		{"deadline passed", func(p *pair) { p.timesOut(1) }, true, true, true},
-		{"closed", func(p *pair) { p.c.Close() }, false, false, false},
-		{"aborted", func(p *pair) { p.c.Abort() }, false, false, false},
+		}, false, false},
+		{"reset by the other end", (*pair).reset, false, false},
+		{"own half closed", func(p *pair) { p.do(func() { p.c.CloseWrite() }) }, true, true},
+		{"interrupted", func(p *pair) { p.c.Interrupt(errCause) }, true, true},
+		{"deadline passed", func(p *pair) { p.timesOut(1) }, true, true},
+		{"closed", func(p *pair) { p.c.Close() }, false, false},
+		{"aborted", func(p *pair) { p.c.Abort() }, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			each(t, func(t *testing.T, p *pair) {
@@ -275,14 +274,12 @@ func TestAliveAndQuiet(t *testing.T) {
 					return // nothing to look at
 				}
 				c.make(p)
-				quiet := c.quiet
-				if p.tls {
-					quiet = c.tls
-				}
 				for range 2 {
-					if a, q := p.c.Alive(), p.c.Quiet(); a != c.alive || q != quiet {
-						t.Errorf("Alive() = %v, Quiet() = %v; want %v, %v", a, q, c.alive, quiet)
-					}
+					p.do(func() {
+						if a, q := p.c.Alive(), p.c.Quiet(); a != c.alive || q != c.quiet {
+							t.Errorf("Alive() = %v, Quiet() = %v; want %v, %v", a, q, c.alive, c.quiet)
+						}
+					})
 				}
 			})
 		})

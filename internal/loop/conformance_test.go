@@ -172,6 +172,8 @@ func (p *pair) write(b []byte) {
 func (p *pair) expect(want []byte) {
 	p.t.Helper()
 	got := make([]byte, len(want))
+	p.peer.SetReadDeadline(time.Now().Add(2 * patience))
+	defer p.peer.SetReadDeadline(time.Time{})
 	if n, err := io.ReadFull(p.peer, got); err != nil {
 		p.t.Fatalf("the other end got %d of %d bytes: %v", n, len(want), err)
 	}

@@ -88,8 +88,9 @@ type Conn interface {
 
 	// Alive reports whether the other end has not closed the connection, as
 	// far as is known without waiting. Quiet reports that, and that nothing
-	// has come that was not read; with TLS, where only reading could tell, it
-	// is no more than Alive.
+	// has come that was not read. With TLS only reading can tell that, so
+	// that Quiet is the reading task's, waits for a moment when part of a
+	// record has come, and ends the loan of what the last Read lent.
 	Alive() bool
 	Quiet() bool
 

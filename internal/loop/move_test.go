@@ -215,12 +215,12 @@ var phases = []struct {
 	n    int
 }{{"copying", 1000}, {"splicing", 3 * copyFirst}}
 
-func eachPhase(t *testing.T, how Moving, f func(t *testing.T, r route, n int, task Task, m *moved)) {
+func eachPhase(t *testing.T, how func(n int) Moving, f func(t *testing.T, r route, n int, task Task, m *moved)) {
 	for _, phase := range phases {
 		t.Run(phase.name, func(t *testing.T) {
 			eachRoute(t, func(t *testing.T, r route) {
 				data := pattern(3, phase.n)
-				task, m := r.move(-1, how)
+				task, m := r.move(-1, how(phase.n))
 				go feed(r.src.peer, data)
 				r.dst.expect(data)
 				f(t, r, phase.n, task, m)
@@ -230,7 +230,7 @@ func eachPhase(t *testing.T, how Moving, f func(t *testing.T, r route, n int, ta
 }
 
 func TestMoveSourceDies(t *testing.T) {
-	eachPhase(t, Moving{}, func(t *testing.T, r route, n int, task Task, m *moved) {
+	eachPhase(t, func(int) Moving { return Moving{} }, func(t *testing.T, r route, n int, task Task, m *moved) {
 		r.src.waited()
 		abort(r.src.peer)
 		task.Wait()
@@ -242,7 +242,7 @@ func TestMoveSourceDies(t *testing.T) {
 }
 
 func TestMoveDestinationDies(t *testing.T) {
-	eachPhase(t, Moving{}, func(t *testing.T, r route, n int, task Task, m *moved) {
+	eachPhase(t, func(int) Moving { return Moving{} }, func(t *testing.T, r route, n int, task Task, m *moved) {
 		go func() {
 			for junk := make([]byte, 1<<20); ; { // until nobody takes it
 				if _, err := r.src.peer.Write(junk); err != nil {
@@ -260,7 +260,7 @@ func TestMoveDestinationDies(t *testing.T) {
 }
 
 func TestMoveInterrupted(t *testing.T) {
-	eachPhase(t, Moving{Timeout: time.Hour}, func(t *testing.T, r route, n int, task Task, m *moved) {
+	eachPhase(t, func(int) Moving { return Moving{Timeout: time.Hour} }, func(t *testing.T, r route, n int, task Task, m *moved) {
 		r.src.waited()
 		r.src.c.Interrupt(errCause)
 		task.Wait()
@@ -269,7 +269,7 @@ func TestMoveInterrupted(t *testing.T) {
 		r.src.write([]byte("rest"))
 		r.src.wantRead([]byte("rest"))
 	})
-	eachPhase(t, Moving{}, func(t *testing.T, r route, n int, task Task, m *moved) {
+	eachPhase(t, func(int) Moving { return Moving{} }, func(t *testing.T, r route, n int, task Task, m *moved) {
 		go r.src.peer.Write(make([]byte, 32<<20))
 		until(t, "the destination is full", r.src.waits)
 		r.dst.c.Interrupt(errCause)
@@ -301,23 +301,41 @@ func TestMoveDestinationStalls(t *testing.T) {
 }
 
 func TestMovePatience(t *testing.T) {
-	asked := 0
-	how := Moving{
-		Timeout:  3 * time.Millisecond,
-		Patience: func() bool { asked++; return asked < 4 },
+	for _, times := range []int{1, 4} {
+		t.Run(fmt.Sprint(times), func(t *testing.T) {
+			asked := 0
+			how := func(n int) Moving {
+				asked = 0
+				return Moving{
+					Timeout:  3 * time.Millisecond,
+					Progress: func(m int) error { n -= m; return nil },
+					Patience: func() bool {
+						if n > 0 {
+							return true // not all has come yet
+						}
+						asked++
+						return asked < times
+					},
+				}
+			}
+			eachPhase(t, how, func(t *testing.T, r route, n int, task Task, m *moved) {
+				task.Wait()
+				if asked != times {
+					t.Errorf("Patience was asked %d times, want %d", asked, times)
+				}
+				m.want(t, int64(n), ErrTimeout, nil)
+			})
+		})
 	}
-	how.Progress = func(int) error { asked = 0; return nil }
-	eachPhase(t, how, func(t *testing.T, r route, n int, task Task, m *moved) {
-		task.Wait()
-		if asked != 4 {
-			t.Errorf("Patience was asked %d times, want 4", asked)
-		}
-		m.want(t, int64(n), ErrTimeout, nil)
-	})
 	t.Run("none", func(t *testing.T) {
-		eachPhase(t, Moving{Timeout: 30 * time.Millisecond}, func(t *testing.T, r route, n int, task Task, m *moved) {
+		eachRoute(t, func(t *testing.T, r route) {
+			begun := Now()
+			task, m := r.move(-1, Moving{Timeout: 20 * time.Millisecond})
 			task.Wait()
-			m.want(t, int64(n), ErrTimeout, nil)
+			if took := Now().Sub(begun); took < 20*time.Millisecond {
+				t.Errorf("timed out after %v", took)
+			}
+			m.want(t, 0, ErrTimeout, nil)
 		})
 	})
 }
@@ -455,15 +473,19 @@ func TestRelayResetAfterHalfClose(t *testing.T) {
 }
 
 func TestRelayIdle(t *testing.T) {
-	const idle = 40 * time.Millisecond
-	eachRelay(t, idle, func(t *testing.T, j *joined) {
-		j.a.Write([]byte("x"))
-		j.task.Wait()
-		j.want(t, 1, 0, ErrTimeout)
-		if b, err := io.ReadAll(j.b); string(b) != "x" || err != nil {
+	eachRoute(t, func(t *testing.T, r route) {
+		r.src.write([]byte("x")) // is there when it begins
+		until(t, "it has come", func() bool { return received(ownTCP(r.src.c)) > 0 })
+		r.src.driver.Spawn(func() {
+			aToB, bToA, err := Relay(r.src.driver, r.src.c, r.dst.c, 40*time.Millisecond)
+			if aToB != 1 || bToA != 0 || err != ErrTimeout {
+				t.Errorf("Relay() = %d, %d, %v; want 1, 0, ErrTimeout", aToB, bToA, err)
+			}
+		}).Wait()
+		if b, err := io.ReadAll(r.dst.peer); string(b) != "x" || err != nil {
 			t.Errorf("one far end read %q, %v; want the end in order", b, err)
 		}
-		if b, err := io.ReadAll(j.a); len(b) > 0 || err != nil {
+		if b, err := io.ReadAll(r.src.peer); len(b) > 0 || err != nil {
 			t.Errorf("the other far end read %q, %v; want the end in order", b, err)
 		}
 	})

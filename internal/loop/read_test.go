@@ -145,6 +145,46 @@ func TestReadPrefixOutlivesEarlyTimers(t *testing.T) {
 	})
 }
 
+// What a look has found is read as if there had been no look.
+func TestReadAfterQuiet(t *testing.T) {
+	each(t, func(t *testing.T, p *pair) {
+		if p.pipe {
+			return
+		}
+		data := pattern(14, 5000)
+		for _, prefix := range []string{"", "prefix "} {
+			p.write(data)
+			until(t, "something has come", func() bool { return received(ownTCP(p.c)) > 0 })
+			for range 2 {
+				p.do(func() {
+					if p.c.Quiet() {
+						t.Error("Quiet() = true, although bytes wait")
+					}
+				})
+			}
+			p.c.Interrupt(errCause)
+			p.wantReadErr(errCause)
+			p.do(p.c.Resume)
+			got := []byte(prefix)
+			for len(got) < len(prefix)+len(data) {
+				b, err := p.read(got)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = b
+			}
+			same(t, "prefix and what came", got, append([]byte(prefix), data...))
+			p.do(func() {
+				if !p.c.Quiet() {
+					t.Error("Quiet() = false, although all was read")
+				}
+			})
+			p.timesOut(Now().Add(time.Millisecond)) // the deadline is the caller's again
+			p.do(func() { p.c.SetReadDeadline(0) })
+		}
+	})
+}
+
 func TestEndComesAfterTheBytes(t *testing.T) {
 	each(t, func(t *testing.T, p *pair) {
 		data := pattern(3, 150_000)

@@ -47,6 +47,9 @@ func newStream(nc net.Conn) *stream {
 
 func (c *stream) Read(prefix []byte) ([]byte, error) {
 	if len(c.ahead) > 0 {
+		if err := c.cause.err(); err != nil {
+			return nil, err
+		}
 		return c.takeAhead(prefix), nil
 	}
 	var room []byte

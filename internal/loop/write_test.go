@@ -86,12 +86,12 @@ func TestWriteTimeoutIsOfOneWrite(t *testing.T) {
 		}
 		for i := range 3 {
 			p.do(func() {
-				p.c.SetWriteTimeout([]time.Duration{5 * time.Millisecond, 0, 10 * time.Second}[i])
+				p.c.SetWriteTimeout([]time.Duration{40 * time.Millisecond, 0, 10 * time.Second}[i])
 				if err := p.c.Write([]byte("x")); err != nil {
 					t.Errorf("Write() %d = %v", i, err)
 				}
 			})
-			passed := Now().Add(15 * time.Millisecond)
+			passed := Now().Add(50 * time.Millisecond)
 			until(t, "the time-out has passed", func() bool { return Now() > passed })
 		}
 		p.expect([]byte("xxx"))
