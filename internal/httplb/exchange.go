@@ -119,6 +119,7 @@ func (x *exchange) run(req *h1.Request, first []byte, complete bool) (result out
 	x.upload.begin(x, complete)
 
 	x.hold = x.hold[:0]
+	x.res.Reset() // the last answer may have ended within its head
 	x.enter()
 	defer x.settle()
 	b, f, err := x.ask()

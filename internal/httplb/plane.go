@@ -177,7 +177,9 @@ func (p *Plane) awaitClosed(key string) {
 // inUse says who has the address of a listener that cannot be opened.
 func (p *Plane) inUse(m *plan.Listener) error {
 	for _, l := range p.current() {
-		if l.bound().Port() == m.Bind.Port() {
+		a, b := l.bound(), m.Bind
+		everywhere := !b.Addr().IsValid() || b.Addr().IsUnspecified() || a.Addr().IsUnspecified()
+		if a.Port() == b.Port() && (everywhere || a.Addr().Unmap() == b.Addr()) {
 			return fmt.Errorf("address %s is in use by listener %q of this process: remove that in one reload, add this in the next", m.Address, l.name())
 		}
 	}

@@ -270,13 +270,15 @@ func (s *session) nextBody() ([]byte, error) {
 	s.pace.resume()
 	for {
 		s.c.SetReadDeadline(s.pace.deadline())
-		b, err := s.over, error(nil)
+		b, err, awaiting := s.over, error(nil), false
 		if s.over = s.over[:0]; len(b) == 0 {
+			// A whole window follows the 100, whenever in the wait it comes.
+			awaiting = s.awaiting.Load()
 			b, err = s.c.Read(nil)
 		}
 		switch {
 		case err == loop.ErrTimeout:
-			if s.awaiting.Load() { // for our 100, which the endpoint has not given
+			if awaiting { // a 100 that the endpoint has not given
 				s.pace.start(s.set)
 				s.pace.resume()
 				continue
@@ -287,10 +289,12 @@ func (s *session) nextBody() ([]byte, error) {
 			}
 			continue
 		case err == errStopped:
+			s.pace.left = loop.Now()
 			return nil, err
 		case err != nil:
 			return nil, errClientGone
 		}
+		s.awaiting.Store(false) // it did not wait
 		s.bytesIn += int64(len(b))
 		s.pace.add(len(b))
 		if s.bodyKind == h1.BodyLength {
@@ -344,6 +348,9 @@ func (s *session) moveBody(to loop.Conn, progress func()) (n int64, clientErr, e
 	})
 	s.bodyLeft -= n
 	s.bytesIn += n
+	if clientErr == errStopped {
+		s.pace.left = loop.Now()
+	}
 	switch {
 	case clientErr == loop.ErrExcess: // where it could only copy
 		clientErr = nil

@@ -216,7 +216,7 @@ func (u *upstream) dial(d *loop.Goroutines, e *plan.Endpoint, to netip.AddrPort,
 		return nil, connectFailure(err), err
 	}
 	tc := tls.Client(nc, u.tls.Config(e.ServerName))
-	ctx, cancel := context.WithDeadline(d.Context, deadline.Wall())
+	ctx, cancel := context.WithDeadline(d.Dialling(), deadline.Wall())
 	defer cancel()
 	if err := tc.HandshakeContext(ctx); err != nil {
 		nc.Close()

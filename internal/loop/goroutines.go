@@ -18,8 +18,8 @@ type Goroutines struct {
 	Context context.Context
 }
 
-// context returns the context of dialling.
-func (g *Goroutines) context() context.Context {
+// Dialling returns the context of dialling, which is never nil.
+func (g *Goroutines) Dialling() context.Context {
 	if g.Context != nil {
 		return g.Context
 	}
@@ -60,7 +60,7 @@ func (g *Goroutines) DialNet(to netip.AddrPort, deadline Time) (net.Conn, error)
 	if from.IsValid() {
 		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
 	}
-	nc, err := d.DialContext(g.context(), "tcp", to.String())
+	nc, err := d.DialContext(g.Dialling(), "tcp", to.String())
 	if err != nil && isTimeout(err) {
 		return nil, ErrTimeout
 	}

@@ -14,6 +14,7 @@ type socketCondition int
 
 const (
 	socketQuiet socketCondition = iota
+	socketFull                  // never seen here
 	socketEnded
 )
 

@@ -20,6 +20,7 @@ type stream struct {
 	broken        breakage
 
 	small [2 << 10]byte // where a waiting read puts its first bytes
+	said  error         // what Quiet met in place of bytes
 	ahead []byte        // in small: what Quiet has read
 	bulk  bool          // the last read filled its buffer: more is to come
 	buf   *buffer       // lent to the reader, or nil
@@ -107,6 +108,9 @@ func (c *stream) takeAhead(prefix []byte) []byte {
 
 func (c *stream) Ask(b []byte) ([]byte, error) {
 	if !c.Quiet() {
+		if c.said != nil && c.said != io.EOF {
+			return nil, c.said // an alert: why the other end will not go on
+		}
 		return nil, ErrStale
 	}
 	werr := c.Write(b)
@@ -235,7 +239,12 @@ func (c *stream) Quiet() bool {
 		c.ahead = c.small[:n]
 		return false
 	}
-	return isTimeout(err)
+	if !isTimeout(err) {
+		c.said = err
+		return false
+	}
+	// On a busy machine the deadline may pass before anything is read.
+	return state == socketQuiet || c.look() == socketQuiet
 }
 
 func (c *stream) look() socketCondition {

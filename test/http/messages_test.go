@@ -612,3 +612,30 @@ func TestEndpointSpeaksFirst(t *testing.T) {
 		})
 	}
 }
+
+// An answer that breaks off in its head leaves nothing behind for the next one
+// over the same connection of the client.
+func TestAnswerCutInItsHead(t *testing.T) {
+	t.Parallel()
+	o := lab.NewOrigin(t, func(c *lab.OriginConn) {
+		for {
+			head, err := c.Head()
+			if err != nil {
+				return
+			}
+			if strings.Contains(head, "/cut") {
+				c.Say("HTTP/1.1 200 OK\r\nX-A: bc")
+				return
+			}
+			c.Say("HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno")
+		}
+	})
+	s := site{endpoints: []string{o.Addr}}.start(t)
+	c := s.dial(t)
+	for range 3 {
+		c.Send(request("POST", "/cut", "Content-Length: 0\r\n", ""))
+		equal(t, "status of the cut answer", c.Response("POST").StatusCode, 520)
+		c.Send(get("/", ""))
+		equal(t, "status of the next", c.Response("GET").StatusCode, 404)
+	}
+}

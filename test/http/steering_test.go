@@ -80,6 +80,7 @@ load_balancers:
 		t.Errorf("share of a = %v, want 0.7 within 0.01", share)
 	}
 	equal(t, "requests counted for a", n.Metric("fairlead_endpoint_requests_total", "pool", "a"), float64(counts['a']))
+	n.AwaitMetric(requests, "fairlead_http_requests_total", "class", "2xx") // the last is counted once it is answered
 	equal(t, "requests counted", n.Metric("fairlead_http_requests_total", "class", "2xx"), requests)
 	t.Logf("%d requests in %v", requests, time.Since(begun))
 }
