@@ -110,10 +110,13 @@ func TestNothingLeaks(t *testing.T) {
 	round(50) // what is made once
 	before := count()
 	round(2000)
-	until(t, "everything is as it was", func() bool { return count() == before })
-	if after := count(); after != before {
-		t.Errorf("%+v before, %+v after", before, after)
-	}
+	// What other tests left may end meanwhile.
+	var after counts
+	until(t, "nothing is left", func() bool {
+		after = count()
+		return after.goroutines <= before.goroutines && after.descriptors <= before.descriptors && after.buffers <= before.buffers
+	})
+	t.Logf("%+v before, %+v after", before, after)
 	if n := freePipes(); n > maxFreePipes {
 		t.Errorf("%d pipes are kept, want at most %d", n, maxFreePipes)
 	}
