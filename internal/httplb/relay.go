@@ -219,6 +219,6 @@ func (x *exchange) switchProtocols(b []byte) outcome {
 		stats.limits[limitUpgradeIdle].Inc()
 	}
 	x.cause = err
-	x.drop(err != nil)
+	x.drop(err != nil && err != loop.ErrTimeout) // one that was silent for too long was ended in order
 	return outcomeTaken
 }
