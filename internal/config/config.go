@@ -82,15 +82,7 @@ func (e Errors) sort() Errors {
 // Load reads a file. What is wrong in it comes as [Errors]; any other error
 // means that the file could not be read.
 func Load(file string) (*Document, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("%s: is a directory, want a YAML file", file)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
+	data, err := Read(file)
 	if err != nil {
 		return nil, err
 	}
@@ -99,6 +91,20 @@ func Load(file string) (*Document, error) {
 		return nil, err
 	}
 	return Parse(file, data, dir)
+}
+
+// Read returns the text of a file, one byte more than MaxSize at most, which
+// [Parse] then refuses.
+func Read(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s: is a directory, want a YAML file", file)
+	}
+	return io.ReadAll(io.LimitReader(f, MaxSize+1))
 }
 
 // Parse reads a configuration from data. Errors call it name; relative file

@@ -127,9 +127,6 @@ func (n *Node) Listeners() []httplb.ListenerState { return n.http.Listeners() }
 // off.
 func (n *Node) Admin() netip.AddrPort { return n.bound }
 
-// Health returns what is observed of endpoints.
-func (n *Node) Health() *health.Table { return n.health }
-
 // Plan returns the plan in force, nil before the first.
 func (n *Node) Plan() *plan.Plan { return n.plan.Load() }
 

@@ -27,8 +27,8 @@ func (n *Node) follow(ctx context.Context, w *watcher, hup <-chan os.Signal) {
 			w.force()
 		case <-tick.C:
 		}
-		if w.changed() {
-			n.reload(ctx, w.forced())
+		if changed, forced := w.look(); changed {
+			n.reload(ctx, forced)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func (n *Node) reload(ctx context.Context, force bool) {
 
 // unchanged reports whether the file holds what is in force already.
 func (n *Node) unchanged() bool {
-	data, err := os.ReadFile(n.cfg.File)
+	data, err := config.Read(n.cfg.File)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return err == nil && n.status.Error == "" && bytes.Equal(data, n.source)

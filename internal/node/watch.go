@@ -17,8 +17,7 @@ type watcher struct {
 	name   string
 	taken  mark // when the last change was reported
 	seen   mark // at the last look
-	hungUp bool // a change is to be reported whether or not there is one
-	asked  bool // the last change was
+	forced bool // a change is to be reported whether or not there is one
 }
 
 // mark tells one state of a file from another.
@@ -48,25 +47,22 @@ func newWatcher(name string) *watcher {
 	return &watcher{name: name, taken: m, seen: m}
 }
 
-// force makes the next look report a change.
-func (w *watcher) force() { w.hungUp = true }
+// force makes the next look report a change, unless the file is being written:
+// then it is the first look after that.
+func (w *watcher) force() { w.forced = true }
 
-// forced reports whether the last change was forced.
-func (w *watcher) forced() bool { return w.asked }
-
-// changed looks at the file and reports whether there is something new to
-// read. A file that is missing, empty or being written is not.
-func (w *watcher) changed() bool {
+// look looks at the file and reports whether it is to be read: because there is
+// something new, or because that was forced. A file that is missing or empty is
+// read only when that is forced, and one that is being written never.
+func (w *watcher) look() (changed, forced bool) {
 	m := markOf(w.name)
 	still := m.same(w.seen)
 	w.seen = m
-	if !w.hungUp && (!still || m.same(w.taken)) {
-		return false
+	news := still && !m.same(w.taken) && m.size > 0
+	if !news && !w.forced || beingWritten(w.name) {
+		return false, false
 	}
-	if m.size <= 0 && !w.hungUp || beingWritten(w.name) {
-		return false
-	}
-	w.asked, w.hungUp = w.hungUp, false
+	forced, w.forced = w.forced, false
 	w.taken = m
-	return true
+	return true, forced
 }

@@ -46,11 +46,17 @@ func (f *file) tick(name string) {
 // sibling returns a name beside the file.
 func (f *file) sibling(name string) string { return filepath.Join(filepath.Dir(f.name), name) }
 
+// changed looks once.
+func changed(w *watcher) bool {
+	news, _ := w.look()
+	return news
+}
+
 // quiet looks often and wants no change to be reported.
 func quiet(t *testing.T, w *watcher, when string) {
 	t.Helper()
 	for range 5 {
-		if w.changed() {
+		if changed(w) {
 			t.Fatalf("a change was reported %s", when)
 		}
 	}
@@ -60,12 +66,12 @@ func quiet(t *testing.T, w *watcher, when string) {
 // as the first did, and not again.
 func once(t *testing.T, w *watcher, what string) {
 	t.Helper()
-	if w.changed() {
+	if changed(w) {
 		t.Errorf("%s: reported by the first look: want it to hold still for one", what)
 		return
 	}
-	if !w.changed() {
-		t.Fatalf("%s: not reported by the second look", what)
+	if changed, forced := w.look(); !changed || forced {
+		t.Fatalf("%s: look() = %v, %v by the second look; want true, and not forced", what, changed, forced)
 	}
 	quiet(t, w, "twice: "+what)
 }
@@ -155,11 +161,11 @@ func TestWatcherWaitsForAWholeFile(t *testing.T) {
 	// While it goes on changing, it is left alone.
 	for range 5 {
 		f.write(f.name, "five")
-		if w.changed() {
+		if changed(w) {
 			t.Fatal("a change was reported while the file went on changing")
 		}
 	}
-	if !w.changed() {
+	if !changed(w) {
 		t.Error("five: not reported once it held still")
 	}
 }
@@ -182,7 +188,7 @@ func TestWatcherWaitsForTheWriter(t *testing.T) {
 		quiet(t, w, "while the file was open for writing")
 	}
 	f.check(out.Close())
-	if !w.changed() { // it has held still during the looks above
+	if !changed(w) { // it has held still during the looks above
 		t.Error("not reported once the file was closed")
 	}
 	quiet(t, w, "twice")
@@ -216,15 +222,12 @@ func TestWatcherForced(t *testing.T) {
 	f := newFile(t, "one")
 	w := newWatcher(f.name)
 	w.force()
-	if !w.changed() || !w.forced() {
+	if changed, forced := w.look(); !changed || !forced {
 		t.Error("forced, and not reported at once")
 	}
 	quiet(t, w, "after it was forced")
 	f.write(f.name, "two")
 	once(t, w, "written")
-	if w.forced() {
-		t.Error("forced() = true of a change that was seen")
-	}
 
 	for _, damage := range []func(){
 		func() { f.write(f.name, "") },
@@ -233,7 +236,7 @@ func TestWatcherForced(t *testing.T) {
 		damage()
 		quiet(t, w, "of what is no file to read")
 		w.force()
-		if !w.changed() {
+		if !changed(w) {
 			t.Error("forced, and not reported: the operator wants to know what is wrong")
 		}
 	}
@@ -249,7 +252,7 @@ func TestWatcherForced(t *testing.T) {
 	w.force()
 	quiet(t, w, "while the file was open for writing")
 	f.check(out.Close())
-	if !w.changed() || !w.forced() {
+	if changed, forced := w.look(); !changed || !forced {
 		t.Error("forced, and not reported once the file was closed")
 	}
 }
