@@ -82,7 +82,7 @@ const (
 // init prepares x for the requests of one stream.
 func (x *exchange) init(ln *listener, s stream, peer netip.AddrPort) {
 	x.ln, x.s, x.peer = ln, s, peer
-	x.rnd = *randomSource()
+	x.rnd = *rand.NewPCG(rand.Uint64(), rand.Uint64()) // its own: choosing shares nothing
 }
 
 // run answers a request. first is the start of its body, and complete says that

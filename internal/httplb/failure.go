@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"syscall"
 
 	"fairlead/internal/loop"
@@ -61,6 +62,11 @@ var (
 		failUnreachable, failAnswer, failTLS, failCertificate, failNoPool, failResolve,
 		failMethod, failTarget, failExpectation, failHeader, failCoding, failVersion}
 )
+
+// page returns the body of the failure's error page.
+func (f *failure) page() string {
+	return strconv.Itoa(f.status) + " " + f.title + "\n\n" + f.text + "\n"
+}
 
 // refusal returns the failure for a request that h1 refused with a status.
 func refusal(status int) *failure {

@@ -71,7 +71,7 @@ type settings struct {
 }
 
 // newSettings makes the settings of m. Certificates that are loaded are kept,
-// with the sessions that clients may resume.
+// and, while no limit changes, the sessions that clients may resume.
 func newSettings(m *model.Listener, old *settings, log *slog.Logger) (*settings, error) {
 	s := &settings{
 		name: m.Name, Limits: m.Limits, protocol: m.Protocol, TrustedProxies: m.TrustedProxies,

@@ -33,7 +33,7 @@ type Plane struct {
 	ctx          context.Context
 	dialling     context.Context // of connections to endpoints
 	stopDialling context.CancelFunc
-	wg           sync.WaitGroup // of all goroutines
+	wg           sync.WaitGroup // of what runs beside connections
 
 	applying sync.Mutex // serialises Apply and Shutdown
 

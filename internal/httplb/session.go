@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -405,10 +404,6 @@ func (s *session) linger() {
 		n += len(b)
 	}
 }
-
-// randomSource returns a source of its own for a session: choosing draws on it
-// without sharing.
-func randomSource() *rand.PCG { return rand.NewPCG(rand.Uint64(), rand.Uint64()) }
 
 func (s *session) protocol() string {
 	if s.http10 {

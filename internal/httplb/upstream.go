@@ -24,8 +24,8 @@ type upstream struct {
 	pool  *load.Counter // of the endpoint's pool
 	stats endpointStats
 
-	// mu guards idle for the few instructions of a push or a pop. Each loop
-	// will have connections of its own; goroutines have to share.
+	// mu guards idle for the few instructions of a push or a pop: any
+	// goroutine may use any connection next.
 	mu     sync.Mutex
 	idle   []*upstreamConn // the most recently used last
 	closed bool
@@ -116,9 +116,9 @@ func (c *upstreamConn) gone() {
 }
 
 // sweep closes connections that were idle for too long, that the endpoint has
-// closed, or whose address it no longer has. They are looked at without the lock: one that is taken meanwhile
-// is not disturbed, and is not among the idle ones any more when the dead are
-// taken out.
+// closed, or whose address it no longer has. They are looked at without the
+// lock: one that is taken meanwhile is not disturbed, and is not among the idle
+// ones any more when the dead are taken out.
 func (u *upstream) sweep(e *plan.Endpoint, now loop.Time) {
 	var look []*upstreamConn
 	dead := make(map[*upstreamConn]bool) // and whether it was still idle

@@ -13,9 +13,6 @@ import (
 // plain write is cheaper than one of two parts.
 const copyLimit = 16 << 10
 
-// maxOut is the largest buffer that a session keeps for the next answer.
-const maxOut = 64 << 10
-
 func (s *session) interim(res *h1.Response) error {
 	if res.Status == 100 {
 		s.awaiting.Store(false)
@@ -86,9 +83,9 @@ func (s *session) body(data []byte) error {
 	return s.piece(s.out[:0], data, false)
 }
 
-// piece writes out, then data in the answer's framing. The two bytes behind
-// data may be overwritten: they were the framing that the endpoint used, or
-// nothing.
+// piece writes out, then data in the answer's framing. What stands behind data is
+// overwritten where there is room for framing: it was the endpoint's own (with
+// the last chunk at least as long as ours), or free.
 func (s *session) piece(out, data []byte, last bool) error {
 	if !s.chunking {
 		return s.write(out, data)
@@ -125,9 +122,7 @@ func (s *session) write(out, data []byte) error {
 	default:
 		err = s.c.Writev(out, data)
 	}
-	if cap(out) <= maxOut {
-		s.out = out[:0]
-	}
+	s.out = out[:0] // trim gives it up between requests if it has become large
 	if err != nil {
 		return s.writeErr(err)
 	}
@@ -167,9 +162,4 @@ func (s *session) page(f *failure) error {
 		out = append(out, body...)
 	}
 	return s.write(out, nil)
-}
-
-// page returns the body of the failure's error page.
-func (f *failure) page() string {
-	return strconv.Itoa(f.status) + " " + f.title + "\n\n" + f.text + "\n"
 }
