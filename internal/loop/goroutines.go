@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"time"
 )
 
 // Goroutines is the driver that runs each task on a goroutine.
@@ -35,6 +36,47 @@ func (*Goroutines) Spawn(f func()) Task {
 	g := new(goroutine)
 	g.done.Go(f)
 	return g
+}
+
+// Do implements Driver.
+func (*Goroutines) Do(f func()) { f() }
+
+// Sleep implements Driver.
+func (*Goroutines) Sleep(d time.Duration) { time.Sleep(d) }
+
+// Bell implements Driver.
+func (*Goroutines) Bell() Bell { return &bell{rung: make(chan struct{}, 1)} }
+
+type bell struct {
+	rung  chan struct{}
+	timer *time.Timer // made by the first wait that has a deadline
+}
+
+func (b *bell) Ring() {
+	select {
+	case b.rung <- struct{}{}:
+	default:
+	}
+}
+
+func (b *bell) Wait(deadline Time) error {
+	if deadline == 0 {
+		<-b.rung
+		return nil
+	}
+	d := deadline.Sub(Now())
+	if b.timer == nil {
+		b.timer = time.NewTimer(d)
+	} else {
+		b.timer.Reset(d)
+	}
+	defer b.timer.Stop()
+	select {
+	case <-b.rung:
+		return nil
+	case <-b.timer.C:
+		return ErrTimeout
+	}
 }
 
 // Dial implements Driver.

@@ -105,10 +105,27 @@ type Task interface {
 	Wait()
 }
 
+// Bell lets one task wait until others have something for it. All of them
+// belong to the driver that made the bell.
+type Bell interface {
+	// Wait waits until the bell has been rung since the last Wait, or until
+	// the deadline (ErrTimeout); 0 is none. One task at a time waits.
+	Wait(deadline Time) error
+	// Ring ends the wait that goes on, or else the next one. Rings that come
+	// before a wait count as one.
+	Ring()
+}
+
 // Driver runs protocol code and makes connections for it.
 type Driver interface {
-	// Spawn runs f beside the caller.
+	// Spawn runs f beside the caller, which is a task of the driver.
 	Spawn(f func()) Task
+	// Do runs f, which may block, while other tasks go on.
+	Do(f func())
+	// Sleep waits for d.
+	Sleep(d time.Duration)
+	// Bell returns a new bell.
+	Bell() Bell
 	// Dial connects to an address until the deadline. Its errors are those of
 	// the operating system and ErrTimeout.
 	Dial(to netip.AddrPort, deadline Time) (Conn, error)
