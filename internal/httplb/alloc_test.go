@@ -77,7 +77,7 @@ func testPlane(t testing.TB, change func(*model.Config), endpoints ...string) (p
 	if err != nil {
 		t.Fatal(err)
 	}
-	p = New(quiet)
+	p = New(loop.NewGoroutineEngine(), quiet)
 	if err := p.Apply(pl, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 // it, and as much of the body as may have to be sent again.
 type exchange struct {
 	ln   *listener
+	d    loop.Driver
 	s    stream
 	rnd  rand.PCG
 	snap *snapshot
@@ -80,9 +81,25 @@ const (
 )
 
 // init prepares x for the requests of one stream.
-func (x *exchange) init(ln *listener, s stream, peer netip.AddrPort) {
-	x.ln, x.s, x.peer = ln, s, peer
+func (x *exchange) init(s stream) {
+	x.s = s
 	x.rnd = *rand.NewPCG(rand.Uint64(), rand.Uint64()) // its own: choosing shares nothing
+}
+
+// attach says where the requests that follow come from.
+func (x *exchange) attach(ln *listener, d loop.Driver, peer netip.AddrPort) {
+	x.ln, x.d, x.peer = ln, d, peer
+}
+
+// detach forgets the requests, and lets go of what they would keep from being
+// collected.
+func (x *exchange) detach() {
+	x.ln, x.d, x.tls, x.snap, x.lb, x.lbs = nil, nil, nil, nil, nil, nil
+	x.peer, x.secure, x.trusted = netip.AddrPort{}, false, false
+	x.decision, x.facts = steer.Decision{}, steer.Facts{}
+	x.isHead, x.upgrading, x.chunked, x.resend = false, false, false, false
+	x.res.Reset()
+	x.record = record{text: x.text[:0]}
 }
 
 // run answers a request. first is the start of its body, and complete says that
@@ -252,12 +269,12 @@ func (x *exchange) ask() (b []byte, f *failure, err error) {
 		}
 		var c *upstreamConn
 		if !fresh {
-			c = u.take(e, to, loop.Now())
+			c = u.take(x.d, e, to, loop.Now())
 		}
 		if c == nil {
 			begun := loop.Now()
 			x.s.release()
-			c, f, err = u.connect(x.snap.driver, e, to)
+			c, f, err = u.connect(x.d, x.snap.sources, e, to)
 			x.connect += loop.Now().Sub(begun)
 			if f != nil {
 				u.stats.failures[f.kind].Inc()

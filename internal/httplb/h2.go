@@ -1,13 +1,13 @@
 package httplb
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -42,33 +42,40 @@ type h2stream struct {
 	in, out int64
 }
 
-// readPreface reads what HTTP/2 connections begin with, for which the library
-// has a time-out of its own that cannot be set.
-func readPreface(tc *tls.Conn) error {
-	var b [len(http2.ClientPreface)]byte
-	if _, err := io.ReadFull(tc, b[:]); err != nil {
-		return err
+// readPreface reads what HTTP/2 connections begin with.
+func readPreface(c loop.Conn, deadline loop.Time) ([]byte, error) {
+	var b []byte
+	c.SetReadDeadline(deadline)
+	for len(b) < len(http2.ClientPreface) {
+		var err error
+		if b, err = c.Read(b); err != nil {
+			return nil, err
+		}
 	}
-	if string(b[:]) != http2.ClientPreface {
-		return errors.New("no HTTP/2 preface, although HTTP/2 was agreed")
+	b = bytes.Clone(b)
+	c.Release()
+	c.SetReadDeadline(0)
+	if !bytes.HasPrefix(b, []byte(http2.ClientPreface)) {
+		return nil, errors.New("no HTTP/2 preface, although HTTP/2 was agreed")
 	}
-	return nil
+	return b, nil
 }
 
 // serveHTTP2 serves a connection on which HTTP/2 was agreed and begun.
-func (l *listener) serveHTTP2(tc *tls.Conn, set *settings, state *tls.ConnectionState) {
-	c := h2conn{tc, set.http}
+func (l *listener) serveHTTP2(k *client, set *settings, read []byte) {
+	tc := &ahead{Conn: k.c.(interface{ NetConn() net.Conn }).NetConn().(*tls.Conn), b: read[len(http2.ClientPreface):]}
+	c := h2conn{k.c, set.http}
 	l.enter(c)
 	defer l.leave(c)
-	peer := c.peer()
 	set.h2.ServeConn(tc, &http2.ServeConnOpts{
 		Context:          context.Background(),
 		BaseConfig:       baseConfig(set.http),
 		SawClientPreface: true,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			s := &h2stream{ln: l, set: l.set.Load(), w: w, r: r, rc: http.NewResponseController(w)}
-			s.x.init(l, s, peer)
-			s.x.secure, s.x.tls = true, state
+			s.x.init(s)
+			s.x.attach(l, k.d, k.peer)
+			s.x.secure, s.x.tls = true, k.tls
 			defer l.resetStream()
 			s.serve()
 		}),
@@ -395,14 +402,24 @@ func (s *h2stream) page(f *failure) error {
 // h2conn is an HTTP/2 connection. The library ends it in order when its server
 // is shut down, so there is nothing to interrupt.
 type h2conn struct {
-	tc     *tls.Conn
+	c      loop.Conn
 	server *http.Server
 }
 
 func (c h2conn) interrupt() {}
-func (c h2conn) abort()     { c.tc.NetConn().Close() }
+func (c h2conn) abort()     { c.c.Abort() }
 
-func (c h2conn) peer() netip.AddrPort {
-	a := c.tc.RemoteAddr().(*net.TCPAddr).AddrPort()
-	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+// ahead is a connection of which bytes were read already.
+type ahead struct {
+	*tls.Conn
+	b []byte
+}
+
+func (a *ahead) Read(b []byte) (int, error) {
+	if len(a.b) > 0 {
+		n := copy(b, a.b)
+		a.b = a.b[n:]
+		return n, nil
+	}
+	return a.Conn.Read(b)
 }

@@ -5,12 +5,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -29,12 +27,11 @@ import (
 type listener struct {
 	plane *Plane
 	key   string
-	ln    *net.TCPListener
+	ln    loop.Listener
 	set   atomic.Pointer[settings]
 	stats listenerStats
 
 	draining  atomic.Bool
-	closed    chan struct{} // nothing is accepted any more, the address is free
 	perClient clients
 	sessions  sync.WaitGroup
 
@@ -112,24 +109,14 @@ func newSettings(m *model.Listener, old *settings, log *slog.Logger) (*settings,
 // listen opens an address. Nothing is accepted yet, but clients' connections
 // are: they wait in the kernel's queue.
 func listen(p *Plane, m *plan.Listener, set *settings) (*listener, error) {
-	network, host := "tcp", ""
-	if a := m.Bind.Addr(); a.IsValid() {
-		host = a.String()
-		network = "tcp6"
-		if a.Is4() {
-			network = "tcp4"
-		}
-	}
-	var lc net.ListenConfig
-	lc.SetMultipathTCP(false) // plain sockets can be told to stop connecting
-	ln, err := lc.Listen(context.Background(), network, net.JoinHostPort(host, strconv.Itoa(int(m.Bind.Port()))))
+	ln, err := p.engine.Listen(m.Bind)
 	if err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			return nil, p.inUse(m)
 		}
 		return nil, err
 	}
-	l := &listener{plane: p, key: listenerKey(m), ln: ln.(*net.TCPListener), open: make(map[connection]struct{}), closed: make(chan struct{})}
+	l := &listener{plane: p, key: listenerKey(m), ln: ln, open: make(map[connection]struct{})}
 	l.stats.init()
 	l.use(set)
 	return l, nil
@@ -174,7 +161,7 @@ func whileUsed(ctx context.Context, l *listener, store *certs.Store) context.Con
 func (l *listener) name() string { return l.set.Load().name }
 
 // bound returns the address that the listener has.
-func (l *listener) bound() netip.AddrPort { return l.ln.Addr().(*net.TCPAddr).AddrPort() }
+func (l *listener) bound() netip.AddrPort { return l.ln.Addr() }
 
 // discard closes a listener that never accepted.
 func (l *listener) discard() {
@@ -200,12 +187,11 @@ func (l *listener) close() {
 	if l.draining.Swap(true) {
 		return
 	}
-	stopConnecting(l.ln)
-	l.ln.SetDeadline(time.Now().Add(acceptGrace)) // accept closes the socket
+	l.ln.Drain(acceptGrace)
 	l.goAway()
 	l.sessions.Go(func() {
 		select {
-		case <-l.closed:
+		case <-l.ln.Closed():
 		case <-l.plane.ctx.Done():
 		}
 	})
@@ -252,82 +238,32 @@ func (l *listener) abort() int {
 	return len(l.open)
 }
 
-// accept accepts connections until the listener closes.
-func (l *listener) accept() {
-	defer close(l.closed)
-	defer l.ln.Close()
-	trouble := false
-	for {
-		nc, err := l.ln.AcceptTCP()
-		switch {
-		case err == nil:
-			trouble = false
-			l.admit(nc)
-		case l.draining.Load():
-			// A deadline that has passed keeps Accept from looking at the
-			// queue, which may hold connections that came in time when the
-			// machine is busy.
-			l.drainQueue()
-			return
-		default:
-			// Out of descriptors or memory: it will pass, and spinning would
-			// not help.
-			if !trouble {
-				trouble = true
-				l.plane.log.Error("cannot accept connections", "listener", l.name(), "error", err)
-			}
-			select {
-			case <-time.After(100 * time.Millisecond):
-			case <-l.plane.ctx.Done():
-				return
-			}
-		}
-	}
+// troubled says that connections cannot be accepted.
+func (l *listener) troubled(err error) {
+	l.plane.aside.Error("cannot accept connections", "listener", l.name(), "error", err)
 }
 
-// drainQueue accepts what has come already. No more comes, or, where that cannot
-// be had, as much as comes within a bound.
-func (l *listener) drainQueue() {
-	end := time.Now().Add(10 * acceptGrace)
-	for time.Now().Before(end) {
-		l.ln.SetDeadline(time.Now().Add(acceptGrace / 10))
-		nc, err := l.ln.AcceptTCP()
-		if err != nil {
-			return
-		}
-		l.admit(nc)
-	}
-}
-
-// admit serves a connection unless that would exceed a limit.
-func (l *listener) admit(nc *net.TCPConn) {
+// admit serves a connection unless that would exceed a limit. It is called by
+// whoever accepts, and does not wait.
+func (l *listener) admit(d loop.Driver, c loop.Conn) {
 	set := l.set.Load()
 	l.stats.accepted.Inc()
-	client := nc.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+	peer := c.Remote()
 	if l.stats.open.Load() >= int64(set.Connections) {
 		l.stats.limits[limitConnections].Inc()
-		refuse(nc)
+		c.Abort() // leaves no state behind
 		return
 	}
-	if !l.perClient.enter(client, set.ConnectionsPerClient) {
+	if !l.perClient.enter(peer.Addr(), set.ConnectionsPerClient) {
 		l.stats.limits[limitPerClient].Inc()
-		refuse(nc)
+		c.Abort()
 		return
 	}
 	l.stats.open.Add(1)
-	l.sessions.Go(func() {
-		defer l.stats.open.Add(-1)
-		defer l.perClient.leave(client)
-		defer nc.Close()
-		defer l.recovered()
-		l.serve(nc, set)
-	})
-}
-
-// refuse closes a connection with a reset, which leaves no state behind.
-func refuse(nc *net.TCPConn) {
-	nc.SetLinger(0)
-	nc.Close()
+	l.sessions.Add(1)
+	k := &client{d: d, c: c, ln: l, peer: peer}
+	k.resume = k.run
+	d.Spawn(func() { k.begin(set) })
 }
 
 // recovered keeps a defect that one connection meets from ending the process.
@@ -341,47 +277,7 @@ func (l *listener) recovered() {
 // defect counts and logs a panic.
 func (l *listener) defect(v any) {
 	l.stats.panics.Inc()
-	l.plane.log.Error("defect: connection ended", "listener", l.name(), "panic", v, "stack", string(debug.Stack()))
-}
-
-// serve serves one connection to its end.
-func (l *listener) serve(nc *net.TCPConn, set *settings) {
-	if set.tls == nil {
-		l.serveHTTP1(loop.New(nc), nil)
-		return
-	}
-	tc := tls.Server(nc, set.tls)
-	h := handshake{nc}
-	l.enter(h)
-	nc.SetDeadline(time.Now().Add(set.HeaderTimeout))
-	err := tc.Handshake()
-	if err == nil && tc.ConnectionState().NegotiatedProtocol == "h2" {
-		err = readPreface(tc)
-	}
-	l.leave(h)
-	if err != nil {
-		l.stats.handshakes.Inc()
-		if errors.Is(err, loop.ErrTimeout) {
-			l.stats.limits[limitHandshake].Inc()
-		}
-		l.plane.log.Debug("TLS handshake", "listener", l.name(), "client", nc.RemoteAddr().String(), "error", err)
-		return
-	}
-	nc.SetDeadline(time.Time{})
-	state := tc.ConnectionState()
-	if state.NegotiatedProtocol == "h2" {
-		l.serveHTTP2(tc, set, &state)
-		return
-	}
-	l.serveHTTP1(loop.New(tc), &state)
-}
-
-func (l *listener) serveHTTP1(c loop.Conn, state *tls.ConnectionState) {
-	s := newSession(l, c, state)
-	c.SetWriteTimeout(s.set.BodyTimeout)
-	l.enter(s)
-	defer l.leave(s)
-	s.serve()
+	l.plane.aside.Error("defect: connection ended", "listener", l.name(), "panic", v, "stack", string(debug.Stack()))
 }
 
 // enter lists a connection, so that it can be told to end.
@@ -399,11 +295,3 @@ func (l *listener) leave(c connection) {
 	defer l.mu.Unlock()
 	delete(l.open, c)
 }
-
-// handshake is a connection that has not got further.
-type handshake struct{ nc *net.TCPConn }
-
-func (h handshake) interrupt() { h.nc.SetDeadline(time.Now()) }
-func (h handshake) abort()     { h.nc.Close() }
-
-func (s *session) abort() { s.c.Abort() }

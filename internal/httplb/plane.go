@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,14 +27,14 @@ const certInterval = 2 * time.Second
 
 // Plane serves the http and https listeners of a plan.
 type Plane struct {
-	log  *slog.Logger
-	snap atomic.Pointer[snapshot]
+	log    *slog.Logger
+	aside  *slog.Logger // log for tasks, which never wait for it
+	engine loop.Engine
+	snap   atomic.Pointer[snapshot]
 
-	stop         context.CancelFunc // ends what runs beside connections
-	ctx          context.Context
-	dialling     context.Context // of connections to endpoints
-	stopDialling context.CancelFunc
-	wg           sync.WaitGroup // of what runs beside connections
+	stop context.CancelFunc // ends what runs beside connections
+	ctx  context.Context
+	wg   sync.WaitGroup // of what runs beside connections
 
 	applying sync.Mutex // serialises Apply and Shutdown
 
@@ -62,14 +63,16 @@ type snapshot struct {
 	plan      *plan.Plan
 	upstreams []*upstream      // by endpoint index
 	balancers []*balancerStats // by load balancer index
-	driver    *loop.Goroutines
+	sources   loop.Sources
 	log       *telemetry.AccessLog // nil when there is none
 }
 
-// New returns a plane without listeners.
-func New(log *slog.Logger) *Plane {
+// New returns a plane without listeners, whose connections run on engine.
+func New(engine loop.Engine, log *slog.Logger) *Plane {
 	p := &Plane{
 		log:       log,
+		aside:     slog.New(asideHandler{log.Handler()}),
+		engine:    engine,
 		listeners: make(map[string]*listener),
 		leaving:   make(map[*listener]struct{}),
 		upstreams: make(map[upstreamKey]*upstream),
@@ -77,7 +80,6 @@ func New(log *slog.Logger) *Plane {
 		balancers: make(map[string]*balancerStats),
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
-	p.dialling, p.stopDialling = context.WithCancel(context.Background())
 	p.wg.Go(p.sweep)
 	return p
 }
@@ -170,7 +172,7 @@ func (p *Plane) awaitClosed(key string) {
 	}
 	p.mu.Unlock()
 	for _, l := range leaving {
-		<-l.closed
+		<-l.ln.Closed()
 	}
 }
 
@@ -191,18 +193,18 @@ func (p *Plane) start(l *listener) {
 	p.mu.Lock()
 	p.listeners[l.key] = l
 	p.mu.Unlock()
-	p.log.Info("listening", "listener", l.name(), "address", l.ln.Addr().String(), "protocol", string(l.set.Load().protocol))
-	p.wg.Go(l.accept)
+	p.log.Info("listening", "listener", l.name(), "address", l.bound().String(), "protocol", string(l.set.Load().protocol))
+	l.ln.Serve(l.admit, l.troubled)
 }
 
 // snapshot makes the next snapshot. What it needs and is not there yet is made.
 func (p *Plane) snapshot(pl *plan.Plan, log *telemetry.AccessLog) (*snapshot, error) {
-	s := &snapshot{plan: pl, log: log, driver: &loop.Goroutines{Context: p.dialling}}
+	s := &snapshot{plan: pl, log: log}
 	for _, a := range pl.Config.Node.SourceAddresses {
 		if a.Unmap().Is4() {
-			s.driver.Source4 = a
+			s.sources.V4 = a
 		} else {
-			s.driver.Source6 = a
+			s.sources.V6 = a
 		}
 	}
 	p.mu.Lock()
@@ -250,7 +252,7 @@ func (p *Plane) upstream(e *plan.Endpoint) (*upstream, error) {
 	if u := p.upstreams[key]; u != nil {
 		return u, nil
 	}
-	u := &upstream{key: key, load: e.Load, pool: e.Pool.Load}
+	u := &upstream{key: key, load: e.Load, pool: e.Pool.Load, idle: make([]idleConns, len(p.engine.Drivers()))}
 	u.stats.init()
 	if key.tls {
 		ck := clientKey{e.Pool.Name, e.Pool.TLSFiles}
@@ -297,6 +299,7 @@ func (p *Plane) retire(pl *plan.Plan, s *snapshot) {
 	}
 
 	var closing []*listener
+	var unused []*upstream
 	p.mu.Lock()
 	for key, l := range p.listeners {
 		if !wanted[key] {
@@ -308,7 +311,7 @@ func (p *Plane) retire(pl *plan.Plan, s *snapshot) {
 	for key, u := range p.upstreams {
 		if !endpoints[u] {
 			delete(p.upstreams, key)
-			u.close()
+			unused = append(unused, u)
 		}
 	}
 	for key, c := range p.clients {
@@ -323,8 +326,13 @@ func (p *Plane) retire(pl *plan.Plan, s *snapshot) {
 		}
 	}
 	p.mu.Unlock()
+	p.onDrivers(func(d loop.Driver) {
+		for _, u := range unused {
+			u.close(d.Index())
+		}
+	})
 	for _, l := range closing {
-		p.log.Info("listener is closed; its requests finish", "listener", l.name(), "address", l.ln.Addr().String())
+		p.log.Info("listener is closed; its requests finish", "listener", l.name(), "address", l.bound().String())
 		l.close()
 		p.wg.Go(func() {
 			l.sessions.Wait()
@@ -393,14 +401,31 @@ func (p *Plane) sweep() {
 		if snap == nil {
 			continue
 		}
+		p.onDrivers(func(d loop.Driver) {
+			now := loop.Now()
+			for i, u := range snap.upstreams {
+				u.sweep(d.Index(), snap.plan.Endpoints[i], now)
+			}
+		})
 		now := loop.Now()
-		for i, u := range snap.upstreams {
-			u.sweep(snap.plan.Endpoints[i], now)
-		}
 		for _, b := range snap.balancers {
 			b.budget.roll(b.requests.Load(), now)
 		}
 	}
+}
+
+// onDrivers runs f as a task of each driver, where connections may be touched,
+// and waits for the end of that.
+func (p *Plane) onDrivers(f func(d loop.Driver)) {
+	var wg sync.WaitGroup
+	for _, d := range p.engine.Drivers() {
+		wg.Add(1)
+		d.Go(func() {
+			defer wg.Done()
+			f(d)
+		})
+	}
+	wg.Wait()
 }
 
 // Shutdown stops accepting, lets requests in flight finish until ctx is done,
@@ -430,19 +455,21 @@ func (p *Plane) Shutdown(ctx context.Context) (cut int) {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		p.stopDialling()
+		p.engine.StopDialling()
 		for _, l := range all {
 			cut += l.abort()
 		}
 		<-done
 	}
 	p.stop()
-	p.stopDialling()
 	p.mu.Lock()
-	for _, u := range p.upstreams {
-		u.close()
-	}
+	upstreams := slices.Collect(maps.Values(p.upstreams))
 	p.mu.Unlock()
+	p.onDrivers(func(d loop.Driver) {
+		for _, u := range upstreams {
+			u.close(d.Index())
+		}
+	})
 	p.wg.Wait()
 	return cut
 }

@@ -11,7 +11,7 @@ import (
 // record is what is noted of an exchange, for counters and the access log.
 type record struct {
 	start loop.Time // first byte of the request
-	ended loop.Time // of this exchange; between requests, of the last one; 0 before the first
+	ended loop.Time // of the exchange; 0 before
 	over  loop.Time // the answer's last byte was written; 0 where that was not looked at
 
 	status     int
@@ -36,7 +36,7 @@ type record struct {
 
 // begin starts a new record, under the newest plan.
 func (x *exchange) begin(start loop.Time) {
-	x.record = record{start: start, ended: x.ended, text: x.text[:0]}
+	x.record = record{start: start, text: x.text[:0]}
 	x.snap = x.ln.plane.snap.Load()
 	x.lb, x.lbs = nil, nil
 	x.isHead, x.trusted = false, false
@@ -77,7 +77,7 @@ func (x *exchange) note(req *h1.Request) {
 func (x *exchange) retried(f *failure, err error) {
 	x.failedOver = true
 	x.cause = err
-	x.ln.plane.log.Debug("request goes to another endpoint", "pool", x.decision.Pool.Name,
+	x.ln.plane.aside.Debug("request goes to another endpoint", "pool", x.decision.Pool.Name,
 		"endpoint", x.decision.Endpoint.Name, "reason", f.reason, "error", err)
 }
 

@@ -110,7 +110,7 @@ func (x *exchange) passOn(b []byte) outcome {
 	}
 	if x.upload.end() && keep {
 		x.over = loop.Now()
-		x.upstream().put(x.conn, x.decision.Pool, x.over)
+		x.upstream().put(x.d, x.conn, x.decision.Pool, x.over)
 		x.conn = nil
 	} else {
 		x.drop(false)
@@ -212,7 +212,7 @@ func (x *exchange) switchProtocols(b []byte) outcome {
 	}
 	var in, out int64
 	if err == nil {
-		in, out, err = loop.Relay(x.snap.driver, client, x.conn.Conn, x.ln.set.Load().UpgradeIdleTimeout)
+		in, out, err = loop.Relay(x.d, client, x.conn.Conn, x.ln.set.Load().UpgradeIdleTimeout)
 	}
 	x.relayedIn, x.relayedOut = in+int64(len(early)), out+int64(len(b))
 	if err == loop.ErrTimeout {

@@ -1,10 +1,9 @@
 package httplb
 
 import (
-	"crypto/tls"
 	"errors"
 	"io"
-	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,9 +11,12 @@ import (
 	"fairlead/internal/loop"
 )
 
-// session is one HTTP/1.1 connection of a client: it reads requests and has
-// an exchange answer each. It is the stream of the exchange that runs.
+// session is a run of requests on one HTTP/1.1 connection of a client: it reads
+// requests and has an exchange answer each. It is the stream of the exchange
+// that runs. Sessions are used again, on any connection, since a client that
+// sends nothing needs none.
 type session struct {
+	k   *client
 	c   loop.Conn
 	ln  *listener
 	set *settings
@@ -39,90 +41,63 @@ type session struct {
 	closing   bool // the connection ends after this answer
 	bytesIn   int64
 	bytesOut  int64
-
-	state atomic.Int32 // of the wait between requests
 }
 
-// States of the wait between requests: whoever closes the listener interrupts
-// only sessions that wait for a request of which nothing has come.
-const (
-	stateBusy int32 = iota
-	stateIdle
-	stateInterrupting
-	stateInterrupted
-)
+var sessions = sync.Pool{New: func() any {
+	s := new(session)
+	s.x.init(s)
+	return s
+}}
 
-// newSession prepares a session on c.
-func newSession(ln *listener, c loop.Conn, tlsState *tls.ConnectionState) *session {
-	s := &session{c: c, ln: ln, set: ln.set.Load()}
-	s.x.init(ln, s, c.Remote())
-	if tlsState != nil {
-		s.x.secure = true
-		s.x.tls = tlsState
-	}
+// openSession returns a session for what has come from a client.
+func openSession(k *client) *session {
+	s := sessions.Get().(*session)
+	s.k, s.c, s.ln = k, k.c, k.ln
+	s.x.attach(k.ln, k.d, k.peer)
+	s.x.secure, s.x.tls = k.tls != nil, k.tls
 	return s
 }
 
-// serve answers requests until the connection ends.
-func (s *session) serve() {
-	defer s.c.Close()
-	deadline := loop.Now().Add(s.set.HeaderTimeout) // of the first request, from its connection's start
-	for s.one(deadline) {
-		deadline = s.x.ended.Add(s.set.IdleTimeout)
+// close gives the session back, with nothing of its requests but buffers.
+func (s *session) close() {
+	s.trim()
+	s.k, s.c, s.ln, s.set = nil, nil, nil, nil
+	s.req.Reset() // the last may have ended within its head
+	s.kept, s.over = s.kept[:0], s.over[:0]
+	s.bodyKind, s.bodyLeft, s.pace = h1.BodyNone, 0, pace{}
+	s.done.Store(false)
+	s.awaiting.Store(false)
+	s.http10, s.keepAlive, s.chunking, s.closing = false, false, false, false
+	s.x.detach()
+	sessions.Put(s)
+}
+
+// after says what is to become of the connection after a session.
+type after int
+
+const (
+	afterIdle   after = iota // it waits for the next request
+	afterClose               // it is over
+	afterCut                 // it is over, and the client must notice
+	afterFinish              // it is over, and the client may be sending already
+	afterLinger              // it is over, and the client is still sending
+)
+
+// serve answers the request that begins with b, and those that came with it.
+func (s *session) serve(b []byte) after {
+	for {
+		next := s.one(b)
+		if next != afterIdle || len(s.kept) == 0 {
+			return next
+		}
+		// What was kept may still be read from when the next is kept.
+		b = s.kept
+		s.kept, s.spare = s.spare[:0], b
 	}
 }
 
-// interrupt ends the wait for the next request, if that is what goes on.
-func (s *session) interrupt() {
-	if s.state.CompareAndSwap(stateIdle, stateInterrupting) {
-		s.c.Interrupt(errDraining)
-		s.state.Store(stateInterrupted)
-	}
-}
-
-// busy ends the state of waiting. If the wait was interrupted when bytes had
-// come already, the request is still answered.
-func (s *session) busy() {
-	if s.state.CompareAndSwap(stateIdle, stateBusy) {
-		return
-	}
-	for s.state.Load() == stateInterrupting {
-		runtime.Gosched()
-	}
-	s.c.Resume()
-	s.state.Store(stateBusy)
-}
-
-// one reads one request and answers it. deadline is for its first byte.
-func (s *session) one(deadline loop.Time) (again bool) {
-	b := s.kept
-	s.kept, s.spare = s.spare[:0], b
-	if len(b) == 0 {
-		s.state.Store(stateIdle)
-		wait := deadline
-		if s.ln.draining.Load() {
-			wait = min(wait, loop.Now().Add(idleGrace))
-		}
-		s.c.SetReadDeadline(wait)
-		var err error
-		b, err = s.c.Read(nil)
-		if err == errDraining && s.c.Alive() && !s.c.Quiet() {
-			// A request came in the same moment.
-			s.busy()
-			b, err = s.c.Read(nil)
-		}
-		if err != nil {
-			switch {
-			case err != loop.ErrTimeout || wait != deadline:
-			case s.x.ended == 0:
-				s.ln.stats.limits[limitHeaderTimeout].Inc()
-			default:
-				s.ln.stats.limits[limitIdleTimeout].Inc()
-			}
-			return false
-		}
-		s.busy()
-	}
+// one reads one request, which begins with b, and answers it.
+func (s *session) one(b []byte) after {
 	s.set = s.ln.set.Load()
 	start := loop.Now()
 	s.done.Store(false)
@@ -133,8 +108,7 @@ func (s *session) one(deadline loop.Time) (again bool) {
 	for waited := false; ; {
 		var err error
 		if n, err = s.req.Parse(b, &lim); err != nil {
-			s.refuse(err)
-			return false
+			return s.refuse(err)
 		}
 		if n > 0 {
 			break
@@ -142,8 +116,8 @@ func (s *session) one(deadline loop.Time) (again bool) {
 		if !waited {
 			waited = true
 			d := start.Add(s.set.HeaderTimeout)
-			if s.x.ended == 0 {
-				d = min(d, deadline)
+			if s.k.first { // from its connection's start
+				d = min(d, s.k.deadline)
 			}
 			s.c.SetReadDeadline(d)
 		}
@@ -153,43 +127,47 @@ func (s *session) one(deadline loop.Time) (again bool) {
 				s.ln.stats.limits[limitHeaderTimeout].Inc()
 				s.closing = true
 				s.x.fail(failTimeout, err)
-				s.x.finish(s.bytesIn, s.bytesOut)
-				s.linger()
+				s.finish()
+				return afterLinger
 			}
-			return false
+			return afterClose
 		}
 		s.bytesIn += int64(len(b) - have)
 	}
 	first, err := s.openBody(b[n:])
 	if err != nil {
-		s.refuse(err)
-		return false
+		return s.refuse(err)
 	}
 	s.http10 = s.req.HTTP10
 	s.keepAlive = s.http10 && !s.req.Close
 	s.closing = s.req.Close || s.ln.draining.Load()
 	outcome := s.x.run(&s.req, first, s.done.Load())
-	s.x.finish(s.bytesIn, s.bytesOut)
+	s.finish()
 	s.c.Release()
-	s.trim()
 	switch {
 	case outcome == outcomeCut:
-		s.c.Abort()
-		return false
+		return afterCut
 	case outcome == outcomeTaken:
-		return false
+		return afterClose
 	case !s.done.Load():
-		s.linger()
-		return false
+		return afterLinger
+	case s.closing && len(s.kept) > 0:
+		return afterLinger
 	case s.closing:
-		s.finish()
-		return false
+		return afterFinish
 	}
-	return true
+	return afterIdle
+}
+
+// finish ends a request, and starts the time that the client may be silent.
+func (s *session) finish() {
+	s.x.finish(s.bytesIn, s.bytesOut)
+	s.k.first = false
+	s.k.deadline = s.x.ended.Add(s.set.IdleTimeout)
 }
 
 // keepBuffer is how much of each buffer is kept for the next request. A rare long
-// request must not make the connection dear for ever.
+// request must not make a session dear for ever.
 const keepBuffer = 8 << 10
 
 // trim gives up buffers that a request has made large.
@@ -211,7 +189,7 @@ func (s *session) trim() {
 }
 
 // refuse answers a request that could not be read.
-func (s *session) refuse(err error) {
+func (s *session) refuse(err error) after {
 	s.closing = true
 	f := failBadRequest
 	var e *h1.Error
@@ -220,8 +198,8 @@ func (s *session) refuse(err error) {
 		f = refusal(e.Status)
 	}
 	s.x.fail(f, err)
-	s.x.finish(s.bytesIn, s.bytesOut)
-	s.linger()
+	s.finish()
+	return afterLinger
 }
 
 // openBody prepares for the body of s.req, whose start is in b behind the
@@ -373,37 +351,13 @@ func (s *session) release()    { s.c.Release() }
 func (s *session) alive() bool { return s.c.Alive() }
 
 func (s *session) takeOver() (loop.Conn, []byte) { return s.c, s.kept }
-func (s *session) cut()                          {} // serve aborts the connection
-
-// finish closes the connection after the last answer.
-func (s *session) finish() {
-	if len(s.kept) > 0 || !s.c.Quiet() {
-		s.linger()
-	}
-}
+func (s *session) cut()                          {} // the connection is aborted when the session has ended
 
 // Bounds of lingering.
 const (
 	lingerTime  = 2 * time.Second
 	lingerBytes = 16 << 20
 )
-
-// linger lets the client read the answer although it is still sending: closing
-// with unread bytes would reset the connection, and the reset overtakes the
-// answer (RFC 9112 section 9.6).
-func (s *session) linger() {
-	if s.c.CloseWrite() != nil {
-		return
-	}
-	s.c.SetReadDeadline(loop.Now().Add(lingerTime))
-	for n := 0; n < lingerBytes; {
-		b, err := s.c.Read(nil)
-		if err != nil {
-			return
-		}
-		n += len(b)
-	}
-}
 
 func (s *session) protocol() string {
 	if s.http10 {

@@ -34,7 +34,7 @@ func (u *upload) begin(x *exchange, complete bool) {
 // start begins to send, over x.conn.
 func (u *upload) start() {
 	c := u.x.conn.Conn
-	u.task = u.x.snap.driver.Spawn(func() {
+	u.task = u.x.d.Spawn(func() {
 		defer u.x.ln.recovered()
 		u.run(c)
 	})

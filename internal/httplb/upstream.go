@@ -1,8 +1,6 @@
 package httplb
 
 import (
-	"context"
-	"crypto/tls"
 	"net/netip"
 	"slices"
 	"sync"
@@ -23,12 +21,17 @@ type upstream struct {
 	load  *load.Counter
 	pool  *load.Counter // of the endpoint's pool
 	stats endpointStats
+	idle  []idleConns // by driver, whose tasks alone use a connection
+}
 
-	// mu guards idle for the few instructions of a push or a pop: any
-	// goroutine may use any connection next.
+// idleConns are the connections of one driver that no request uses.
+type idleConns struct {
+	// mu guards what follows for the few instructions of a push or a pop. On
+	// an event loop nobody ever waits for it.
 	mu     sync.Mutex
-	idle   []*upstreamConn // the most recently used last
+	list   []*upstreamConn // the most recently used last
 	closed bool
+	_      [24]byte // a cache line of its own
 }
 
 // upstreamKey is what makes connections exchangeable.
@@ -52,22 +55,23 @@ const maxAddresses = 4
 
 // take returns the connection to an address that was idle for the shortest
 // time, or nil. One that is too old is closed.
-func (u *upstream) take(e *plan.Endpoint, to netip.AddrPort, now loop.Time) *upstreamConn {
+func (u *upstream) take(d loop.Driver, e *plan.Endpoint, to netip.AddrPort, now loop.Time) *upstreamConn {
+	idle := &u.idle[d.Index()]
 	for {
-		u.mu.Lock()
-		i := len(u.idle) - 1
+		idle.mu.Lock()
+		i := len(idle.list) - 1
 		if e.ResolvedName() != nil { // connections may go to several addresses
-			for i >= 0 && u.idle[i].Remote().Addr() != to.Addr().Unmap() {
+			for i >= 0 && idle.list[i].Remote().Addr() != to.Addr().Unmap() {
 				i--
 			}
 		}
 		if i < 0 {
-			u.mu.Unlock()
+			idle.mu.Unlock()
 			return nil
 		}
-		c := u.idle[i]
-		u.idle = slices.Delete(u.idle, i, i+1)
-		u.mu.Unlock()
+		c := idle.list[i]
+		idle.list = slices.Delete(idle.list, i, i+1)
+		idle.mu.Unlock()
 		if now.Sub(c.since) < e.Pool.IdleTimeout {
 			c.reused = true
 			return c
@@ -82,18 +86,21 @@ func (c *upstreamConn) current(e *plan.Endpoint) bool {
 	return n == nil || n.Has(c.Remote().Addr())
 }
 
-// put keeps c for the next request.
-func (u *upstream) put(c *upstreamConn, p *plan.Pool, now loop.Time) {
+// put keeps c for the next request. Each driver keeps its share of what a pool
+// allows.
+func (u *upstream) put(d loop.Driver, c *upstreamConn, p *plan.Pool, now loop.Time) {
 	c.Release()
 	c.since = now
-	u.mu.Lock()
-	if u.closed || len(u.idle) >= p.MaxIdle || p.IdleTimeout <= 0 {
-		u.mu.Unlock()
+	idle := &u.idle[d.Index()]
+	share := (p.MaxIdle + len(u.idle) - 1) / len(u.idle)
+	idle.mu.Lock()
+	if idle.closed || len(idle.list) >= share || p.IdleTimeout <= 0 {
+		idle.mu.Unlock()
 		c.discard()
 		return
 	}
-	u.idle = append(u.idle, c)
-	u.mu.Unlock()
+	idle.list = append(idle.list, c)
+	idle.mu.Unlock()
 }
 
 // discard closes c.
@@ -115,41 +122,49 @@ func (c *upstreamConn) gone() {
 	c.up.pool.ConnectionClosed()
 }
 
-// sweep closes connections that were idle for too long, that the endpoint has
-// closed, or whose address it no longer has. They are looked at without the
-// lock: one that is taken meanwhile is not disturbed, and is not among the idle
-// ones any more when the dead are taken out.
-func (u *upstream) sweep(e *plan.Endpoint, now loop.Time) {
+// sweep closes those connections of a driver that were idle for too long, that
+// the endpoint has closed, or whose address it no longer has. A task of the
+// driver calls it. They are looked at without the lock: one that is taken
+// meanwhile is not disturbed, and is not among the idle ones any more when the
+// dead are taken out.
+func (u *upstream) sweep(driver int, e *plan.Endpoint, now loop.Time) {
+	idle := &u.idle[driver]
 	var look []*upstreamConn
-	dead := make(map[*upstreamConn]bool) // and whether it was still idle
-	u.mu.Lock()
-	for _, c := range u.idle {
+	var dead map[*upstreamConn]bool // and whether it was still idle
+	die := func(c *upstreamConn) {
+		if dead == nil {
+			dead = make(map[*upstreamConn]bool)
+		}
+		dead[c] = false
+	}
+	idle.mu.Lock()
+	for _, c := range idle.list {
 		if now.Sub(c.since) >= e.Pool.IdleTimeout || !c.current(e) {
-			dead[c] = false
+			die(c)
 		} else {
 			look = append(look, c)
 		}
 	}
-	u.mu.Unlock()
+	idle.mu.Unlock()
 	for _, c := range look {
 		// With TLS, Quiet reads, which whoever takes the connection does too;
 		// it is asked when the connection is taken.
 		if u.tls != nil && !c.Alive() || u.tls == nil && !c.Quiet() {
-			dead[c] = false
+			die(c)
 		}
 	}
 	if len(dead) == 0 {
 		return
 	}
-	u.mu.Lock()
-	u.idle = slices.DeleteFunc(u.idle, func(c *upstreamConn) bool {
+	idle.mu.Lock()
+	idle.list = slices.DeleteFunc(idle.list, func(c *upstreamConn) bool {
 		_, found := dead[c]
 		if found {
 			dead[c] = true
 		}
 		return found
 	})
-	u.mu.Unlock()
+	idle.mu.Unlock()
 	for c, ours := range dead {
 		if ours {
 			c.discard()
@@ -157,27 +172,33 @@ func (u *upstream) sweep(e *plan.Endpoint, now loop.Time) {
 	}
 }
 
-// close closes all idle connections and lets none become idle again.
-func (u *upstream) close() {
-	u.mu.Lock()
-	idle := u.idle
-	u.idle, u.closed = nil, true
-	u.mu.Unlock()
-	for _, c := range idle {
+// close closes a driver's idle connections and lets none become idle again. A
+// task of the driver calls it.
+func (u *upstream) close(driver int) {
+	idle := &u.idle[driver]
+	idle.mu.Lock()
+	list := idle.list
+	idle.list, idle.closed = nil, true
+	idle.mu.Unlock()
+	for _, c := range list {
 		c.discard()
 	}
 }
 
 // idleCount returns the number of idle connections.
-func (u *upstream) idleCount() int {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return len(u.idle)
+func (u *upstream) idleCount() (n int) {
+	for i := range u.idle {
+		idle := &u.idle[i]
+		idle.mu.Lock()
+		n += len(idle.list)
+		idle.mu.Unlock()
+	}
+	return n
 }
 
 // connect makes a new connection to an address, or else to others of the
 // endpoint in turn, until one accepts or the pool's connect time-out has passed.
-func (u *upstream) connect(d *loop.Goroutines, e *plan.Endpoint, to netip.AddrPort) (*upstreamConn, *failure, error) {
+func (u *upstream) connect(d loop.Driver, from loop.Sources, e *plan.Endpoint, to netip.AddrPort) (*upstreamConn, *failure, error) {
 	deadline := loop.Now().Add(e.Pool.ConnectTimeout)
 	tries := 1
 	if n := e.ResolvedName(); n != nil {
@@ -190,7 +211,7 @@ func (u *upstream) connect(d *loop.Goroutines, e *plan.Endpoint, to netip.AddrPo
 		now := loop.Now()
 		share := now.Add(max(deadline.Sub(now), 0) / time.Duration(tries))
 		var c loop.Conn
-		if c, f, err = u.dial(d, e, to, share); f == nil {
+		if c, f, err = u.dial(d, from, e, to, share); f == nil {
 			u.load.ConnectionOpened()
 			u.pool.ConnectionOpened()
 			u.stats.connects.Inc()
@@ -203,24 +224,18 @@ func (u *upstream) connect(d *loop.Goroutines, e *plan.Endpoint, to netip.AddrPo
 	return nil, f, err
 }
 
-func (u *upstream) dial(d *loop.Goroutines, e *plan.Endpoint, to netip.AddrPort, deadline loop.Time) (loop.Conn, *failure, error) {
-	if u.tls == nil {
-		c, err := d.Dial(to, deadline)
-		if err != nil {
-			return nil, connectFailure(err), err
-		}
-		return c, nil, nil
-	}
-	nc, err := d.DialNet(to, deadline)
+func (u *upstream) dial(d loop.Driver, from loop.Sources, e *plan.Endpoint, to netip.AddrPort, deadline loop.Time) (loop.Conn, *failure, error) {
+	c, err := d.Dial(to, from, deadline)
 	if err != nil {
 		return nil, connectFailure(err), err
 	}
-	tc := tls.Client(nc, u.tls.Config(e.ServerName))
-	ctx, cancel := context.WithDeadline(d.Dialling(), deadline.Wall())
-	defer cancel()
-	if err := tc.HandshakeContext(ctx); err != nil {
-		nc.Close()
+	if u.tls == nil {
+		return c, nil, nil
+	}
+	secured, _, err := d.Secure(c, loop.AsClient, u.tls.Config(e.ServerName), deadline)
+	if err != nil {
+		c.Close()
 		return nil, handshakeFailure(err), err
 	}
-	return loop.New(tc), nil, nil
+	return secured, nil, nil
 }

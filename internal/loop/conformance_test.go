@@ -44,7 +44,7 @@ type kind struct {
 	pipe   bool // no socket: no buffers, no half-close, no reset, no addresses
 }
 
-var goroutines = new(Goroutines)
+var goroutines = NewGoroutines()
 
 var kinds = []*kind{
 	{name: "socket", driver: goroutines, waits: goroutineWaits, pair: socketPair(New), socket: true},

@@ -30,7 +30,7 @@ func TestDial(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ln, addr := listen(t)
 			goroutines.Spawn(func() {
-				c, err := goroutines.Dial(addr, deadline())
+				c, err := goroutines.Dial(addr, Sources{}, deadline())
 				if err != nil {
 					t.Errorf("Dial() = %v", err)
 					return
@@ -53,7 +53,7 @@ func TestDial(t *testing.T) {
 func TestDialRefused(t *testing.T) {
 	ln, addr := listen(t)
 	ln.Close()
-	c, err := goroutines.Dial(addr, Now().Add(patience))
+	c, err := goroutines.Dial(addr, Sources{}, Now().Add(patience))
 	if !errors.Is(err, syscall.ECONNREFUSED) || c != nil {
 		t.Errorf("Dial() = %v, %v; want ECONNREFUSED", c, err)
 	}
@@ -61,14 +61,14 @@ func TestDialRefused(t *testing.T) {
 
 func TestDialTimeout(t *testing.T) {
 	ln, addr := listen(t)
-	if c, err := goroutines.Dial(addr, Now().Add(-time.Second)); err != ErrTimeout || c != nil {
+	if c, err := goroutines.Dial(addr, Sources{}, Now().Add(-time.Second)); err != ErrTimeout || c != nil {
 		t.Errorf("Dial() with a deadline in the past = %v, %v; want ErrTimeout", c, err)
 	}
 	// A listener whose queue is full swallows what comes.
 	fill(t, ln)
 	until(t, "an attempt is swallowed", func() bool {
 		deadline := Now().Add(30 * time.Millisecond)
-		c, err := goroutines.Dial(addr, deadline)
+		c, err := goroutines.Dial(addr, Sources{}, deadline)
 		if err == nil {
 			t.Cleanup(func() { c.Abort() })
 			return false // the queue had room yet
@@ -83,14 +83,14 @@ func TestDialTimeout(t *testing.T) {
 func TestDialSource(t *testing.T) {
 	ln, addr := listen(t)
 	for _, c := range []struct {
-		driver Goroutines
-		want   netip.Addr
+		from Sources
+		want netip.Addr
 	}{
-		{Goroutines{}, netip.MustParseAddr("127.0.0.1")},
-		{Goroutines{Source4: netip.MustParseAddr("127.0.0.7")}, netip.MustParseAddr("127.0.0.7")},
-		{Goroutines{Source6: netip.MustParseAddr("::1")}, netip.MustParseAddr("127.0.0.1")},
+		{Sources{}, netip.MustParseAddr("127.0.0.1")},
+		{Sources{V4: netip.MustParseAddr("127.0.0.7")}, netip.MustParseAddr("127.0.0.7")},
+		{Sources{V6: netip.MustParseAddr("::1")}, netip.MustParseAddr("127.0.0.1")},
 	} {
-		out, err := c.driver.Dial(addr, Now().Add(patience))
+		out, err := goroutines.Dial(addr, c.from, Now().Add(patience))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,13 +99,13 @@ func TestDialSource(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := in.RemoteAddr().(*net.TCPAddr).AddrPort(); got.Addr() != c.want || out.Local() != got {
-			t.Errorf("%+v: came from %v (Local() = %v), want %v", c.driver, got, out.Local(), c.want)
+			t.Errorf("%+v: came from %v (Local() = %v), want %v", c.from, got, out.Local(), c.want)
 		}
 		out.Close()
 		in.Close()
 	}
-	d := Goroutines{Source4: netip.MustParseAddr("192.0.2.1")} // not ours
-	if c, err := d.Dial(addr, Now().Add(patience)); err == nil || err == ErrTimeout {
+	from := Sources{V4: netip.MustParseAddr("192.0.2.1")} // not ours
+	if c, err := goroutines.Dial(addr, from, Now().Add(patience)); err == nil || err == ErrTimeout {
 		t.Errorf("Dial() from an address that is not ours = %v, %v", c, err)
 	}
 }
@@ -113,9 +113,9 @@ func TestDialSource(t *testing.T) {
 // An address in the form that maps IPv4 into IPv6 counts as IPv4.
 func TestDialMapped(t *testing.T) {
 	ln, addr := listen(t)
-	d := Goroutines{Source4: netip.MustParseAddr("127.0.0.9"), Source6: netip.MustParseAddr("::1")}
+	from := Sources{V4: netip.MustParseAddr("127.0.0.9"), V6: netip.MustParseAddr("::1")}
 	mapped := netip.AddrPortFrom(netip.AddrFrom16(addr.Addr().As16()), addr.Port())
-	c, err := d.Dial(mapped, Now().Add(patience))
+	c, err := goroutines.Dial(mapped, from, Now().Add(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestDialMapped(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	if c.Local().Addr() != d.Source4 || c.Remote() != addr {
-		t.Errorf("from %v to %v, want from %v to %v", c.Local(), c.Remote(), d.Source4, addr)
+	if c.Local().Addr() != from.V4 || c.Remote() != addr {
+		t.Errorf("from %v to %v, want from %v to %v", c.Local(), c.Remote(), from.V4, addr)
 	}
 }

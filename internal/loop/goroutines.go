@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/netip"
@@ -10,21 +11,18 @@ import (
 	"time"
 )
 
-// Goroutines is the driver that runs each task on a goroutine.
+// Goroutines is the driver that runs each task on a goroutine. Its methods may
+// be called by anyone.
 type Goroutines struct {
-	// Source4 and Source6 are the addresses that connections are made from;
-	// the zero Addr leaves the choice to the kernel.
-	Source4, Source6 netip.Addr
-	// Context ends dialling when it is done; nil is never.
-	Context context.Context
+	ctx  context.Context // ends dialling when it is done
+	stop context.CancelFunc
 }
 
-// Dialling returns the context of dialling, which is never nil.
-func (g *Goroutines) Dialling() context.Context {
-	if g.Context != nil {
-		return g.Context
-	}
-	return context.Background()
+// NewGoroutines returns a driver.
+func NewGoroutines() *Goroutines {
+	g := new(Goroutines)
+	g.ctx, g.stop = context.WithCancel(context.Background())
+	return g
 }
 
 type goroutine struct{ done sync.WaitGroup }
@@ -38,11 +36,20 @@ func (*Goroutines) Spawn(f func()) Task {
 	return g
 }
 
+// Go implements Driver.
+func (*Goroutines) Go(f func()) { go f() }
+
 // Do implements Driver.
 func (*Goroutines) Do(f func()) { f() }
 
 // Sleep implements Driver.
 func (*Goroutines) Sleep(d time.Duration) { time.Sleep(d) }
+
+// Idle implements Driver: a goroutine that waits is all there is to keep.
+func (*Goroutines) Idle(Conn, func()) bool { return true }
+
+// Index implements Driver.
+func (*Goroutines) Index() int { return 0 }
 
 // Bell implements Driver.
 func (*Goroutines) Bell() Bell { return &bell{rung: make(chan struct{}, 1)} }
@@ -80,33 +87,57 @@ func (b *bell) Wait(deadline Time) error {
 }
 
 // Dial implements Driver.
-func (g *Goroutines) Dial(to netip.AddrPort, deadline Time) (Conn, error) {
-	nc, err := g.DialNet(to, deadline)
-	if err != nil {
-		return nil, err
-	}
-	return New(nc), nil
-}
-
-// DialNet is Dial for code that needs the standard library's connection, to
-// put TLS on it.
-func (g *Goroutines) DialNet(to netip.AddrPort, deadline Time) (net.Conn, error) {
+func (g *Goroutines) Dial(to netip.AddrPort, from Sources, deadline Time) (Conn, error) {
 	d := net.Dialer{}
 	if deadline != 0 {
 		d.Deadline = deadline.Wall()
 	}
-	from := g.Source4
-	if to.Addr().Unmap().Is6() {
-		from = g.Source6
+	if source := from.For(to.Addr()); source.IsValid() {
+		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(source, 0))
 	}
-	if from.IsValid() {
-		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
-	}
-	nc, err := d.DialContext(g.Dialling(), "tcp", to.String())
-	if err != nil && isTimeout(err) {
+	nc, err := d.DialContext(g.ctx, "tcp", to.String())
+	switch {
+	case err == nil:
+		return New(nc), nil
+	case g.ctx.Err() != nil:
+		return nil, ErrStopped
+	case isTimeout(err):
 		return nil, ErrTimeout
 	}
-	return nc, err
+	return nil, err
+}
+
+// Secure implements Driver.
+func (g *Goroutines) Secure(c Conn, side Side, config *tls.Config, deadline Time) (Conn, *tls.ConnectionState, error) {
+	nc, cause := c.(interface {
+		below() (net.Conn, *interruption)
+	}).below()
+	tc, ctx := tls.Server(nc, config), context.Background()
+	if side == AsClient {
+		tc, ctx = tls.Client(nc, config), g.ctx
+	}
+	if deadline != 0 {
+		nc.SetDeadline(deadline.Wall())
+	}
+	err := cause.err() // it may have been set before the deadline was
+	if err == nil {
+		err = tc.HandshakeContext(ctx)
+	}
+	if err == nil {
+		nc.SetDeadline(time.Time{})
+	}
+	switch why := cause.err(); {
+	case why != nil:
+		return nil, nil, why
+	case err == nil:
+		state := tc.ConnectionState()
+		return newStream(tc), &state, nil
+	case ctx.Err() != nil:
+		err = ErrStopped
+	case isTimeout(err):
+		err = ErrTimeout
+	}
+	return nil, nil, err
 }
 
 // New returns the connection for nc, which must not be used in any other way

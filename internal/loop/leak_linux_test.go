@@ -56,7 +56,7 @@ func TestNothingLeaks(t *testing.T) {
 	}
 	bulk := make([]byte, 2*copyFirst)
 	one := func(i int) {
-		c, err := goroutines.Dial(addr, Now().Add(patience))
+		c, err := goroutines.Dial(addr, Sources{}, Now().Add(patience))
 		if err != nil {
 			t.Error(err)
 			return

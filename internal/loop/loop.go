@@ -19,10 +19,12 @@
 // # Concurrency
 //
 // One task reads a connection and one, which may be another, writes it.
-// Interrupt, Close and Abort may be called by anyone at any time.
+// Interrupt and Abort may be called by anyone at any time, everything else only
+// by tasks of the connection's driver.
 package loop
 
 import (
+	"crypto/tls"
 	"errors"
 	"net/netip"
 	"os"
@@ -116,20 +118,57 @@ type Bell interface {
 	Ring()
 }
 
-// Driver runs protocol code and makes connections for it.
+// Driver runs protocol code and makes connections for it. A task calls the
+// methods of its own driver; those that say so may be called by anyone.
 type Driver interface {
-	// Spawn runs f beside the caller, which is a task of the driver.
+	// Spawn runs f beside the caller.
 	Spawn(f func()) Task
+	// Go runs f as a task. It may be called by anyone.
+	Go(f func())
 	// Do runs f, which may block, while other tasks go on.
 	Do(f func())
 	// Sleep waits for d.
 	Sleep(d time.Duration)
 	// Bell returns a new bell.
 	Bell() Bell
-	// Dial connects to an address until the deadline. Its errors are those of
-	// the operating system and ErrTimeout.
-	Dial(to netip.AddrPort, deadline Time) (Conn, error)
+	// Idle is for a task that would wait for bytes, or the end, of c next and
+	// has nothing to keep meanwhile. If it returns true, the task goes on to
+	// read. If it returns false, the task has to end: f runs as a new one once
+	// a Read would return, be it by the deadline or an interruption.
+	Idle(c Conn, f func()) bool
+	// Dial connects to an address until the deadline. Errors are those of the
+	// operating system, ErrTimeout and ErrStopped.
+	Dial(to netip.AddrPort, from Sources, deadline Time) (Conn, error)
+	// Secure puts TLS on a connection from which nothing was read. It ends at
+	// the deadline with ErrTimeout, on Interrupt of c with its cause, and, as
+	// the client, with ErrStopped. With an error c is still to be closed;
+	// without one c belongs to the returned connection, and only Interrupt and
+	// Abort may be called on it.
+	Secure(c Conn, side Side, config *tls.Config, deadline Time) (Conn, *tls.ConnectionState, error)
+	// Index is the driver's number among those of its engine.
+	Index() int
 }
+
+// Sources are the addresses that connections are made from, by family; the zero
+// Addr leaves the choice to the system.
+type Sources struct{ V4, V6 netip.Addr }
+
+// For returns the source for connections to an address.
+func (s Sources) For(to netip.Addr) netip.Addr {
+	if to.Unmap().Is4() {
+		return s.V4
+	}
+	return s.V6
+}
+
+// Side is a side of a TLS handshake.
+type Side bool
+
+// The sides.
+const (
+	AsServer Side = false
+	AsClient Side = true
+)
 
 // ErrTimeout is returned when a read deadline has passed.
 var ErrTimeout = os.ErrDeadlineExceeded
@@ -150,6 +189,9 @@ var ErrStale = errors.New("connection was closed by the other end while unused")
 type Time int64
 
 var start = time.Now()
+
+// ErrStopped is returned by dialling that was stopped, see Engine.
+var ErrStopped = errors.New("shutting down")
 
 // Now returns the current moment.
 func Now() Time { return Time(time.Since(start)) + 1 }

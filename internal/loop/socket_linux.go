@@ -297,6 +297,8 @@ func (c *socket) look() socketCondition {
 	return state
 }
 
+func (c *socket) below() (net.Conn, *interruption) { return c.nc, &c.cause }
+
 func (c *socket) Interrupt(cause error) {
 	c.cause.set(cause)
 	c.nc.SetDeadline(past)

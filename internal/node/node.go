@@ -24,6 +24,7 @@ import (
 	"fairlead/internal/health"
 	"fairlead/internal/httplb"
 	"fairlead/internal/load"
+	"fairlead/internal/loop"
 	"fairlead/internal/model"
 	"fairlead/internal/plan"
 	"fairlead/internal/resolve"
@@ -55,6 +56,7 @@ type Node struct {
 	checker  *health.Checker
 	loads    load.Table
 	resolver *resolve.Resolver
+	engine   loop.Engine
 	http     *httplb.Plane
 	registry *telemetry.Registry
 	admin    *admin.Server
@@ -87,7 +89,8 @@ func Run(ctx, now context.Context, cfg Config) error {
 	names := cfg.Names
 	names.Log = cfg.Log
 	n.resolver = resolve.New(names)
-	n.http = httplb.New(cfg.Log)
+	n.engine = loop.NewGoroutineEngine()
+	n.http = httplb.New(n.engine, cfg.Log)
 	n.registry = telemetry.NewRegistry()
 	n.registry.Log = cfg.Log
 	n.registry.Add(n.http)
@@ -197,6 +200,7 @@ func (n *Node) close() {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 	n.http.Shutdown(over) // nothing is left after shutdown
+	n.engine.Close()
 	n.checker.Close()
 	n.resolver.Close()
 	if n.admin != nil && n.bound.IsValid() {

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package httplb
+package loop
 
 import "net"
 

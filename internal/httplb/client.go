@@ -1,0 +1,222 @@
+package httplb
+
+import (
+	"crypto/tls"
+	"errors"
+	"net/netip"
+	"runtime"
+	"sync/atomic"
+
+	"fairlead/internal/loop"
+)
+
+// client is the connection of a client, and all that is kept of it while it
+// waits for its next request: what a request needs is its session's, which it
+// has only while it is served.
+type client struct {
+	d    loop.Driver
+	c    loop.Conn
+	ln   *listener
+	peer netip.AddrPort
+	tls  *tls.ConnectionState // nil where it speaks plain HTTP
+
+	resume   func()       // run, as a value that is made once
+	begun    bool         // the wait for this request's first bytes has begun
+	first    bool         // no request has been answered
+	deadline loop.Time    // of the first byte of the next request
+	wait     loop.Time    // the end of the wait, which may be earlier
+	state    atomic.Int32 // of the wait between requests
+}
+
+// States of the wait between requests: whoever closes the listener interrupts
+// only clients that wait for a request of which nothing has come.
+const (
+	stateBusy int32 = iota
+	stateIdle
+	stateInterrupting
+	stateInterrupted
+)
+
+// interrupt ends the wait for the next request, if that is what goes on.
+func (k *client) interrupt() {
+	if k.state.CompareAndSwap(stateIdle, stateInterrupting) {
+		k.c.Interrupt(errDraining)
+		k.state.Store(stateInterrupted)
+	}
+}
+
+// busy ends the state of waiting. If the wait was interrupted when bytes had
+// come already, the request is still answered.
+func (k *client) busy() {
+	if k.state.CompareAndSwap(stateIdle, stateBusy) {
+		return
+	}
+	for k.state.Load() == stateInterrupting {
+		runtime.Gosched()
+	}
+	k.c.Resume()
+	k.state.Store(stateBusy)
+}
+
+func (k *client) abort() { k.c.Abort() }
+
+// begin finds out what the client speaks, and serves it.
+func (k *client) begin(set *settings) {
+	over := true
+	defer func() {
+		if over {
+			k.end()
+		}
+	}()
+	defer k.ln.recovered()
+	k.first = true
+	k.deadline = loop.Now().Add(set.HeaderTimeout)
+	if set.tls != nil {
+		secured, err := k.secure(set)
+		if err != nil {
+			return
+		}
+		if secured {
+			return
+		}
+	}
+	k.c.SetWriteTimeout(set.BodyTimeout)
+	k.ln.enter(k)
+	over = k.serve()
+}
+
+// end ends the connection.
+func (k *client) end() {
+	k.ln.leave(k)
+	k.c.Release()
+	k.c.Close()
+	k.ln.perClient.leave(k.peer.Addr())
+	k.ln.stats.open.Add(-1)
+	k.ln.sessions.Done()
+}
+
+// run goes on after a wait that left the task.
+func (k *client) run() {
+	over := true
+	defer func() {
+		if over {
+			k.end()
+		}
+	}()
+	defer k.ln.recovered()
+	over = k.serve()
+}
+
+// serve answers requests until the connection ends, or, with false, until it
+// has to wait and the driver begins a new task for what comes.
+func (k *client) serve() (over bool) {
+	for {
+		if !k.begun {
+			k.begun = true
+			k.wait = k.deadline
+			k.state.Store(stateIdle)
+			if k.ln.draining.Load() {
+				k.wait = min(k.wait, loop.Now().Add(idleGrace))
+			}
+			k.c.SetReadDeadline(k.wait)
+			if !k.d.Idle(k.c, k.resume) {
+				return false
+			}
+		}
+		b, err := k.c.Read(nil)
+		if err == errDraining && k.c.Alive() && !k.c.Quiet() {
+			// A request came in the same moment.
+			k.busy()
+			b, err = k.c.Read(nil)
+		}
+		if err != nil {
+			k.unanswered(err)
+			return true
+		}
+		k.busy()
+		k.begun = false
+		s := openSession(k)
+		after := s.serve(b)
+		s.close()
+		switch after {
+		case afterClose:
+			return true
+		case afterCut:
+			k.c.Abort()
+			return true
+		case afterFinish:
+			if !k.c.Quiet() {
+				k.linger()
+			}
+			return true
+		case afterLinger:
+			k.linger()
+			return true
+		}
+	}
+}
+
+// unanswered counts why no request came.
+func (k *client) unanswered(err error) {
+	switch {
+	case err != loop.ErrTimeout || k.wait != k.deadline:
+	case k.first:
+		k.ln.stats.limits[limitHeaderTimeout].Inc()
+	default:
+		k.ln.stats.limits[limitIdleTimeout].Inc()
+	}
+}
+
+// linger lets the client read the answer although it is still sending: closing
+// with unread bytes would reset the connection, and the reset overtakes the
+// answer (RFC 9112 section 9.6).
+func (k *client) linger() {
+	if k.c.CloseWrite() != nil {
+		return
+	}
+	k.c.SetReadDeadline(loop.Now().Add(lingerTime))
+	for n := 0; n < lingerBytes; {
+		b, err := k.c.Read(nil)
+		if err != nil {
+			return
+		}
+		n += len(b)
+	}
+}
+
+// secure puts TLS on the connection, and serves it if it speaks HTTP/2 then.
+func (k *client) secure(set *settings) (served bool, err error) {
+	l := k.ln
+	plain := k.c
+	h := handshake{plain}
+	l.enter(h)
+	c, state, err := k.d.Secure(plain, loop.AsServer, set.tls, k.deadline)
+	if err == nil {
+		k.c, k.tls = c, state
+	}
+	isHTTP2 := err == nil && state.NegotiatedProtocol == "h2"
+	var preface []byte
+	if isHTTP2 {
+		preface, err = readPreface(k.c, k.deadline)
+	}
+	l.leave(h)
+	if err != nil {
+		l.stats.handshakes.Inc()
+		if errors.Is(err, loop.ErrTimeout) {
+			l.stats.limits[limitHandshake].Inc()
+		}
+		l.plane.aside.Debug("TLS handshake", "listener", l.name(), "client", k.peer.String(), "error", err)
+		return false, err
+	}
+	if isHTTP2 {
+		l.serveHTTP2(k, set, preface)
+		return true, nil
+	}
+	return false, nil
+}
+
+// handshake is a connection that has not got further.
+type handshake struct{ c loop.Conn }
+
+func (h handshake) interrupt() { h.c.Interrupt(errDraining) }
+func (h handshake) abort()     { h.c.Abort() }
