@@ -22,7 +22,7 @@ TEST_PACKAGES  := curl nghttp2-client openssl iproute2 socat gcc libc6-dev
 BENCH_PACKAGES := haproxy nginx-light wrk nghttp2-client util-linux
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race check lint fuzz bench vuln gen e2e soak cross deps toolchain
+.PHONY: help build test race check lint fuzz bench h2spec vuln gen e2e soak cross deps toolchain
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,10 @@ bench: ## compare with HAProxy and nginx; options in BENCH='-h'
 	@tools/apt-ensure $(BENCH_PACKAGES)
 	go run ./bench $(BENCH)
 
+# The tests run it, when it has been built, and fetch nothing themselves.
+h2spec: ## build h2spec, with which the tests try HTTP/2
+	@CGO_ENABLED=0 go -C tools/h2spec tool -n h2spec
+
 vuln: ## scan the binary for known vulnerabilities, offline
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
 		CGO_ENABLED=0 go build -o "$$dir/fairlead" ./cmd/fairlead && tools/vuln/check "$$dir/fairlead"
@@ -72,7 +76,7 @@ cross: ## build for the other platforms that are supported
 		GOOS=$${platform%/*} GOARCH=$${platform#*/} go vet ./...; \
 	done
 
-deps: ## install the Debian packages that the tests use
+deps: h2spec ## install the Debian packages and build the tools that the tests use
 	@tools/apt-ensure $(TEST_PACKAGES)
 
 toolchain: ## print the Go toolchain that is used here
