@@ -3,7 +3,10 @@
 package main
 
 import (
+	"io"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +35,89 @@ report: {"requests":12,"duration_us":2000000,"bytes":3000,"p50_us":930,"p99_us":
 		if got, err := parseReport(out); err == nil {
 			t.Errorf("%s: parseReport = %+v, want an error", name, got)
 		}
+	}
+}
+
+func TestParseH2load(t *testing.T) {
+	const good = `TLS Protocol: TLSv1.3
+Application protocol: h2
+
+finished in 2.00s, 94295.00 req/s, 15.11MB/s
+requests: 188590 total, 189102 started, 188590 done, 188583 succeeded, 7 failed, 4 errored, 0 timeout
+status codes: 188583 2xx, 0 3xx, 3 4xx, 0 5xx
+traffic: 15.11MB (15842344) total, 8.81MB (9240910) headers (space savings 50.51%), 3.06MB (3206030) data
+`
+	got, err := parseH2load(good, 2)
+	want := load{Requests: 188583, Micros: 2000000, Bytes: 3206030, Status: 7}
+	if err != nil || got != want {
+		t.Errorf("parseH2load(good) = %+v, %v, want %+v", got, err, want)
+	}
+	for name, out := range map[string]string{
+		"HTTP/1.1":   strings.Replace(good, "protocol: h2", "protocol: http/1.1", 1),
+		"no figures": "\nApplication protocol: h2\n",
+		"no traffic": strings.Replace(good, "traffic", "t", 1),
+	} {
+		if got, err := parseH2load(out, 2); err == nil {
+			t.Errorf("%s: parseH2load = %+v, want an error", name, got)
+		}
+	}
+}
+
+func TestParseH2loadLog(t *testing.T) {
+	got, err := parseH2loadLog(strings.NewReader("1796023164128848\t200\t442\n1796023164128849\t-1\t75\n"))
+	if err != nil || len(got) != 2 || got[0] != 442 || got[1] != 75 {
+		t.Errorf("parseH2loadLog = %v, %v, want 442 and 75", got, err)
+	}
+	for name, log := range map[string]string{
+		"empty":        "",
+		"no duration":  "1796023164128848\t200\n",
+		"not a number": "1796023164128848\t200\tx\n",
+	} {
+		if got, err := parseH2loadLog(strings.NewReader(log)); err == nil {
+			t.Errorf("%s: parseH2loadLog = %v, want an error", name, got)
+		}
+	}
+}
+
+func TestPercentile(t *testing.T) {
+	var hundred []int32
+	for i := range int32(100) {
+		hundred = append(hundred, 100-i)
+	}
+	for _, test := range []struct {
+		times []int32
+		p     int
+		want  float64
+	}{
+		{[]int32{7}, 99, 7},
+		{[]int32{3, 1, 2}, 50, 2},
+		{hundred, 50, 51},
+		{hundred, 99, 100},
+	} {
+		if got := percentile(test.times, test.p); got != test.want {
+			t.Errorf("percentile(%d times, %d) = %v, want %v", len(test.times), test.p, got, test.want)
+		}
+	}
+}
+
+func TestGoInUse(t *testing.T) {
+	metrics := "# TYPE go_memstats_heap_inuse_bytes gauge\ngo_memstats_heap_inuse_bytes 2e+06\ngo_memstats_heap_idle_bytes 7\n"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, metrics) }))
+	defer server.Close()
+	if got, err := goInUse(server.URL); err == nil {
+		t.Errorf("goInUse without stacks = %v, want an error", got)
+	}
+	metrics += "go_memstats_stack_inuse_bytes 3\n"
+	if got, err := goInUse(server.URL); err != nil || got != 2000003 {
+		t.Errorf("goInUse = %v, %v, want 2000003", got, err)
+	}
+}
+
+func TestTopSymbols(t *testing.T) {
+	const report = "# Overhead  Symbol\n# ....\n\n     9.99%  [k] read_tsc    \n     3.65%  [.] main.main\n     0.10%  [.] rest\n"
+	const want = "9.99%  [k] read_tsc\n3.65%  [.] main.main\n"
+	if got := topSymbols(report, 2); got != want {
+		t.Errorf("topSymbols = %q, want %q", got, want)
 	}
 }
 
@@ -112,6 +198,39 @@ func TestTableMarksFailures(t *testing.T) {
 	}
 }
 
+func TestTableOfIdleConnections(t *testing.T) {
+	results := map[string][]sample{
+		"haproxy":  {{memory: 3 << 20, idle: idle{held: 1024, before: 1 << 20, after: 3 << 20}}},
+		"fairlead": {{memory: 2 << 20, idle: idle{held: 1024, before: 1 << 20, after: 2 << 20, inUse: 1 << 19}}},
+	}
+	var out strings.Builder
+	printTable(&out, scenario{title: "idle", idle: true}, options{targets: []string{"haproxy", "fairlead"}, baseline: "haproxy"}, results)
+	for _, want := range []string{
+		"| haproxy | 2048 | 1.00 | 3.0 | 1.00 | - |\n",
+		"| fairlead | 1024 | 0.50 | 2.0 | 0.67 | 512 |\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "FAILED") {
+		t.Errorf("the table tells of failures:\n%s", out.String())
+	}
+}
+
+func TestCores(t *testing.T) {
+	for _, test := range []struct{ args, proxy, load string }{
+		{"", "0", "1"},
+		{"-proxy-cpu 2 -load-cpu 3", "2", "3"},
+		{"-cores 2", "0,1", "0,1"},
+	} {
+		opts, err := parseFlags(strings.Fields(test.args))
+		if err != nil || opts.proxyCPUs() != test.proxy || opts.loadCPUs() != test.load {
+			t.Errorf("%q: proxy on %s, load on %s, %v, want %s and %s", test.args, opts.proxyCPUs(), opts.loadCPUs(), err, test.proxy, test.load)
+		}
+	}
+}
+
 func TestParseFlags(t *testing.T) {
 	for _, test := range []struct {
 		args string
@@ -119,7 +238,9 @@ func TestParseFlags(t *testing.T) {
 	}{
 		{"-scenario small64,tls64 -targets haproxy,nginx -rounds 1", ""},
 		{"-scenario small", `scenario "small": want one of small64`},
-		{"-targets envoy", `target "envoy": want one of haproxy`},
+		{"-targets envoy", `target "envoy": want one of fairlead`},
+		{"-targets fairlead-goroutine,fairlead -scenario h2,idle,idletls -cores 2", ""},
+		{"-cores 3", "want 1 or 2"},
 		{"-rounds 0", "want at least 1"},
 		{"-warm-up 10ms", "want whole seconds"},
 		{"-proxy-cpu 1", "are both 1"},

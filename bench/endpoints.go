@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -26,7 +27,7 @@ type endpoints struct {
 	ports []int
 }
 
-func startEndpoints(ctx context.Context, dir string, cpu int) (*endpoints, error) {
+func startEndpoints(ctx context.Context, dir, cpus string, workers int) (*endpoints, error) {
 	ports, err := freePorts(4)
 	if err != nil {
 		return nil, err
@@ -44,7 +45,7 @@ func startEndpoints(ctx context.Context, dir string, cpu int) (*endpoints, error
 	for _, port := range ports {
 		fmt.Fprintf(&listen, "    listen 127.0.0.1:%d backlog=4096;\n", port)
 	}
-	config := nginxMain(root) + `
+	config := nginxMain(root, workers, 8192) + `
   server {
 ` + listen.String() + `
     default_type application/octet-stream;
@@ -57,11 +58,11 @@ func startEndpoints(ctx context.Context, dir string, cpu int) (*endpoints, error
 	if err := os.WriteFile(path, []byte(config), 0o644); err != nil {
 		return nil, err
 	}
-	p, err := startPinned(cpu, filepath.Join(root, "log"), nil, "nginx", "-p", root, "-c", path, "-e", "stderr")
+	p, err := startPinned(cpus, filepath.Join(root, "log"), nil, "nginx", "-p", root, "-c", path, "-e", "stderr")
 	if err != nil {
 		return nil, err
 	}
-	err = p.await(ctx, func() error {
+	err = p.await(ctx, startWithin, func() error {
 		return get(fmt.Sprintf("http://127.0.0.1:%d/small", ports[0]), smallBytes)
 	})
 	if err != nil {
@@ -71,17 +72,17 @@ func startEndpoints(ctx context.Context, dir string, cpu int) (*endpoints, error
 	return &endpoints{process: p, ports: ports}, nil
 }
 
-// nginxMain is what the endpoints and the proxy nginx have in common: one
-// worker, in the foreground, without logs, and connections kept for as long as
-// the benchmark lasts. It leaves the http block open.
-func nginxMain(root string) string {
+// nginxMain is what the endpoints and the proxy nginx have in common: they run
+// in the foreground, without logs, and keep connections for as long as the
+// benchmark lasts. It leaves the http block open.
+func nginxMain(root string, workers, connections int) string {
 	return `
 daemon off;
 ` + nginxUser() + `
-worker_processes 1;
+worker_processes ` + strconv.Itoa(workers) + `;
 pid ` + root + `/pid;
 error_log stderr warn;
-events { worker_connections 8192; }
+events { worker_connections ` + strconv.Itoa(connections) + `; }
 http {
   access_log off;
   client_body_temp_path ` + root + `/body;

@@ -23,11 +23,11 @@ import (
 //go:embed report.lua
 var report []byte
 
-// load is what wrk counted.
+// load is what a generator counted.
 type load struct {
 	Requests int64   `json:"requests"`
 	Micros   int64   `json:"duration_us"`
-	Bytes    int64   `json:"bytes"` // heads and bodies received
+	Bytes    int64   `json:"bytes"` // received: bodies, and heads as far as they are counted
 	P50      float64 `json:"p50_us"`
 	P99      float64 `json:"p99_us"`
 	Connect  int64   `json:"connect_errors"`
@@ -44,15 +44,19 @@ type sample struct {
 	load
 	cpu    time.Duration // used by the proxy while the load ran
 	memory int64         // proportional set size while the load ran, bytes
+	idle                 // of a scenario of idle connections, which has nothing of the above
 }
 
-func (s sample) failed() bool    { return s.errors() > 0 || s.Requests == 0 }
+func (s sample) failed() bool    { return s.errors() > 0 || s.Requests == 0 && s.held == 0 }
 func (s sample) rate() float64   { return float64(s.Requests) / (float64(s.Micros) / 1e6) }
 func (s sample) busy() float64   { return s.cpu.Seconds() / (float64(s.Micros) / 1e6) }
 func (s sample) mib() float64    { return float64(s.memory) / (1 << 20) }
 func (s sample) micros() float64 { return s.cpu.Seconds() * 1e6 / float64(max(s.Requests, 1)) }
 
 func (s sample) String() string {
+	if s.held > 0 {
+		return s.idle.String()
+	}
 	text := fmt.Sprintf("%7.0f req/s  %6.1f us CPU/req  busy %3.0f %%  p50 %5.0f us  p99 %6.0f us  %5.1f MiB",
 		s.rate(), s.micros(), 100*s.busy(), s.P50, s.P99, s.mib())
 	if s.failed() {
@@ -65,6 +69,7 @@ func (s sample) String() string {
 // bench is what all measurements of one session have in common.
 type bench struct {
 	options
+	self      string // path of this program
 	dir       string
 	endpoints []int
 	next      int // numbers the directories of targets
@@ -77,8 +82,9 @@ func (b *bench) writeShared() error {
 	return os.WriteFile(filepath.Join(b.dir, "report.lua"), report, 0o600)
 }
 
-// measure starts one target, warms it up, measures it, and stops it.
-func (b *bench) measure(ctx context.Context, s scenario, name string) (sample, error) {
+// measure starts one target, measures it, and stops it. It profiles the target
+// if that is asked for.
+func (b *bench) measure(ctx context.Context, s scenario, name string, profiled bool) (sample, error) {
 	b.next++
 	dir := filepath.Join(b.dir, fmt.Sprintf("%03d-%s-%s", b.next, s.name, name))
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -91,31 +97,43 @@ func (b *bench) measure(ctx context.Context, s scenario, name string) (sample, e
 	t, err := newTarget[name](setting{
 		dir: dir, shared: b.dir,
 		plain: ports[0], tls: ports[1], admin: ports[2],
+		cores: b.cores, holds: max(8192, s.connections+1000),
 		endpoints: b.endpoints, fairlead: b.fairlead,
 	})
 	if err != nil {
 		return sample{}, err
 	}
-	p, err := startPinned(b.proxyCPU, filepath.Join(dir, "log"), t.env, t.command[0], t.command[1:]...)
+	p, err := startPinned(b.proxyCPUs(), filepath.Join(dir, "log"), t.env, t.command[0], t.command[1:]...)
 	if err != nil {
 		return sample{}, err
 	}
 	defer p.stop()
-	err = p.await(ctx, func() error {
+	err = p.await(ctx, startWithin, func() error {
 		return get(fmt.Sprintf("http://127.0.0.1:%d/small", ports[0]), smallBytes)
 	})
 	if err != nil {
 		return sample{}, err
 	}
 
-	url := fmt.Sprintf("http://127.0.0.1:%d%s", ports[0], s.path)
+	addr := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	if s.tls {
-		url = fmt.Sprintf("https://127.0.0.1:%d%s", ports[1], s.path)
+		addr = fmt.Sprintf("127.0.0.1:%d", ports[1])
 	}
-	if _, err := b.wrk(ctx, s, url, int(b.warmUp/time.Second), nil); err != nil {
+	if s.idle {
+		return b.measureIdle(ctx, s, p, t, addr)
+	}
+	got, err := b.measureLoad(ctx, s, p, addr)
+	if err == nil && profiled {
+		err = b.profileLoad(ctx, s, p, addr, name)
+	}
+	return got, err
+}
+
+// measureLoad warms a target up and measures it under load.
+func (b *bench) measureLoad(ctx context.Context, s scenario, p *process, addr string) (sample, error) {
+	if _, err := b.generate(ctx, s, addr, int(b.warmUp/time.Second), nil); err != nil {
 		return sample{}, fmt.Errorf("warm-up: %w", err)
 	}
-
 	var got sample
 	before, err := p.cpu()
 	if err != nil {
@@ -123,7 +141,7 @@ func (b *bench) measure(ctx context.Context, s scenario, name string) (sample, e
 	}
 	// Memory is read while the connections are open and busy.
 	var memoryErr error
-	got.load, err = b.wrk(ctx, s, url, b.seconds, func() { got.memory, memoryErr = p.pss() })
+	got.load, err = b.generate(ctx, s, addr, b.seconds, func() { got.memory, memoryErr = p.pss() })
 	if err != nil {
 		return got, err
 	}
@@ -146,20 +164,41 @@ func (b *bench) measure(ctx context.Context, s scenario, name string) (sample, e
 	return got, nil
 }
 
-// wrk runs the load for some seconds. It calls midway, if that is given, when
-// three quarters of them have passed.
+// generate puts the scenario's load on an address for some seconds. It calls
+// midway, if that is given, when three quarters of them have passed.
+func (b *bench) generate(ctx context.Context, s scenario, addr string, seconds int, midway func()) (load, error) {
+	if s.generator() == "h2load" {
+		return b.h2load(ctx, s, "https://"+addr+s.path, seconds, midway)
+	}
+	url := "http://" + addr + s.path
+	if s.tls {
+		url = "https://" + addr + s.path
+	}
+	return b.wrk(ctx, s, url, seconds, midway)
+}
+
 func (b *bench) wrk(ctx context.Context, s scenario, url string, seconds int, midway func()) (load, error) {
+	out, err := b.generator(ctx, seconds, midway,
+		"wrk", "-t"+strconv.Itoa(b.cores), "-c"+strconv.Itoa(s.connections), "-d"+strconv.Itoa(seconds)+"s", "--timeout", "10s",
+		"-H", "Host: "+host, "-s", filepath.Join(b.dir, "report.lua"), url)
+	if err != nil {
+		return load{}, err
+	}
+	return parseReport(out)
+}
+
+// generator runs a program that makes load for some seconds, and returns what
+// it prints.
+func (b *bench) generator(ctx context.Context, seconds int, midway func(), name string, args ...string) (string, error) {
 	duration := time.Duration(seconds) * time.Second
 	ctx, cancel := context.WithTimeout(ctx, duration+30*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(b.loadCPU),
-		"wrk", "-t1", "-c"+strconv.Itoa(s.connections), "-d"+strconv.Itoa(seconds)+"s", "--timeout", "10s",
-		"-H", "Host: "+host, "-s", filepath.Join(b.dir, "report.lua"), url)
+	cmd := exec.CommandContext(ctx, "taskset", append([]string{"-c", b.loadCPUs(), name}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
-		return load{}, err
+		return "", err
 	}
 	if midway != nil {
 		select {
@@ -169,9 +208,9 @@ func (b *bench) wrk(ctx context.Context, s scenario, url string, seconds int, mi
 		}
 	}
 	if err := cmd.Wait(); err != nil {
-		return load{}, fmt.Errorf("wrk: %w\n%s", err, out.String())
+		return "", fmt.Errorf("%s: %w\n%s", name, err, out.String())
 	}
-	return parseReport(out.String())
+	return out.String(), nil
 }
 
 // parseReport finds the line that report.lua printed.

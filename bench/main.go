@@ -3,8 +3,9 @@
 // Command bench compares Fairlead with HAProxy and nginx on the same work, on
 // one machine, in one session.
 //
-// A proxy is pinned to one core; the load generator (wrk) and the endpoints (an
-// nginx that answers from memory) share another. The targets run alternately:
+// A proxy is pinned to one core; the load generator (wrk, for HTTP/2 h2load) and
+// the endpoints (an nginx that answers from memory) share another. With -cores 2
+// all of them have both. The targets run alternately:
 // one round measures each of them once, in an order that turns with the round,
 // each in a fresh process. A drift of the machine's speed so reaches all of
 // them alike, and the ratio to the baseline is taken within each round before
@@ -13,8 +14,12 @@
 // saturated.
 //
 // All proxies have the same settings: four endpoints in round robin, kept-alive
-// connections on both sides, X-Forwarded-For added, no access log, one thread.
-// What each is told in full is in targets.go.
+// connections on both sides, X-Forwarded-For added, no access log, a thread for
+// each core. What each is told in full is in targets.go.
+//
+// Scenarios of idle connections measure memory alone: by how much the process
+// grows. What the kernel keeps for a socket is not counted, as it is the same
+// for all.
 //
 // The result is a table in Markdown on standard output; progress and warnings
 // go to standard error. A run whose requests failed is marked and makes the
@@ -32,6 +37,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -45,10 +51,23 @@ type options struct {
 	rounds    int
 	seconds   int
 	warmUp    time.Duration
+	cores     int // of the proxy; with two it shares them with the load
 	proxyCPU  int
 	loadCPU   int
 	fairlead  string // path of a built binary; empty: build the one of this tree
+	profile   string // directory for profiles; empty: none
 	keep      bool
+}
+
+func (o options) proxyCPUs() string { return o.cpus(o.proxyCPU) }
+func (o options) loadCPUs() string  { return o.cpus(o.loadCPU) }
+
+// cpus is one's own core, or both, as taskset wants it.
+func (o options) cpus(own int) string {
+	if o.cores == 1 {
+		return strconv.Itoa(own)
+	}
+	return fmt.Sprintf("%d,%d", o.proxyCPU, o.loadCPU)
 }
 
 func main() {
@@ -60,6 +79,13 @@ func main() {
 
 // status does the work and returns the exit status.
 func status(args []string) int {
+	if len(args) > 0 && args[0] == holdCommand {
+		if err := hold(args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			return 1
+		}
+		return 0
+	}
 	opts, err := parseFlags(args)
 	if errors.Is(err, flag.ErrHelp) {
 		return 0
@@ -87,14 +113,16 @@ func parseFlags(args []string) (options, error) {
 	var scenarioList, targetList string
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&scenarioList, "scenario", "all", "comma-separated `names` out of "+strings.Join(scenarioNames(), ", ")+", or all")
-	f.StringVar(&targetList, "targets", "haproxy,nginx,fairlead", "comma-separated `names` of the proxies to measure")
+	f.StringVar(&targetList, "targets", "haproxy,nginx,fairlead", "comma-separated `names` out of "+targetNames()+"; Fairlead moves bytes on its loops, or on a goroutine for each connection")
 	f.StringVar(&opts.baseline, "baseline", "haproxy", "the `target` that ratios refer to")
 	f.IntVar(&opts.rounds, "rounds", 5, "how often each target is measured")
 	f.IntVar(&opts.seconds, "seconds", 6, "how long one measurement takes")
 	f.DurationVar(&opts.warmUp, "warm-up", time.Second, "load before each measurement that is not counted; whole seconds")
+	f.IntVar(&opts.cores, "cores", 1, "how many cores the proxy has: 1, its own, or 2, shared with the load")
 	f.IntVar(&opts.proxyCPU, "proxy-cpu", 0, "the `core` of the proxy")
 	f.IntVar(&opts.loadCPU, "load-cpu", 1, "the `core` of the load generator and the endpoints")
 	f.StringVar(&opts.fairlead, "fairlead", "", "measure this `binary` in place of one built from the tree")
+	f.StringVar(&opts.profile, "profile", "", "write where each proxy spends its time in each scenario into this `directory`, as perf sees it in a further load")
 	f.BoolVar(&opts.keep, "keep", false, "keep the directory of configurations and logs")
 	if err := f.Parse(args); err != nil {
 		return opts, err
@@ -110,7 +138,7 @@ func parseFlags(args []string) (options, error) {
 	opts.targets = strings.Split(targetList, ",")
 	for _, name := range opts.targets {
 		if newTarget[name] == nil {
-			return opts, fmt.Errorf("target %q: want one of haproxy, nginx, fairlead", name)
+			return opts, fmt.Errorf("target %q: want one of %s", name, targetNames())
 		}
 	}
 	if !slices.Contains(opts.targets, opts.baseline) {
@@ -122,6 +150,8 @@ func parseFlags(args []string) (options, error) {
 		return opts, fmt.Errorf("-rounds %d, -seconds %d: want at least 1", opts.rounds, opts.seconds)
 	case opts.warmUp < time.Second || opts.warmUp%time.Second != 0:
 		return opts, fmt.Errorf("-warm-up %v: want whole seconds, at least one", opts.warmUp)
+	case opts.cores != 1 && opts.cores != 2:
+		return opts, fmt.Errorf("-cores %d: want 1 or 2", opts.cores)
 	case opts.proxyCPU == opts.loadCPU:
 		return opts, fmt.Errorf("-proxy-cpu and -load-cpu are both %d: the load would run at the proxy's cost", opts.proxyCPU)
 	}
@@ -138,10 +168,22 @@ func run(ctx context.Context, opts options) (failures int, err error) {
 	if err := os.Setenv("PATH", os.Getenv("PATH")+":/usr/local/sbin:/usr/sbin"); err != nil {
 		return 0, err
 	}
-	for _, tool := range []string{"haproxy", "nginx", "wrk", "taskset"} {
-		if _, err := exec.LookPath(tool); err != nil && (tool != "haproxy" || slices.Contains(opts.targets, tool)) {
+	for _, tool := range neededTools(opts) {
+		if _, err := exec.LookPath(tool); err != nil {
 			return 0, fmt.Errorf("%s is not installed; `make bench` installs what is missing", tool)
 		}
+	}
+	if opts.profile != "" {
+		if _, err := exec.LookPath("perf"); err != nil {
+			return 0, errors.New("-profile: perf is not installed (Debian: linux-perf)")
+		}
+		if err := os.MkdirAll(opts.profile, 0o755); err != nil {
+			return 0, err
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return 0, err
 	}
 
 	dir, err := os.MkdirTemp("", "fairlead-bench-")
@@ -153,19 +195,19 @@ func run(ctx context.Context, opts options) (failures int, err error) {
 	} else {
 		defer os.RemoveAll(dir)
 	}
-	if slices.Contains(opts.targets, "fairlead") && opts.fairlead == "" {
+	if slices.ContainsFunc(opts.targets, isFairlead) && opts.fairlead == "" {
 		opts.fairlead = filepath.Join(dir, "fairlead")
 		if err := buildFairlead(ctx, opts.fairlead); err != nil {
 			return 0, err
 		}
 	}
 
-	back, err := startEndpoints(ctx, dir, opts.loadCPU)
+	back, err := startEndpoints(ctx, dir, opts.loadCPUs(), opts.cores)
 	if err != nil {
 		return 0, err
 	}
 	defer back.stop()
-	b := bench{options: opts, dir: dir, endpoints: back.ports}
+	b := bench{options: opts, self: self, dir: dir, endpoints: back.ports}
 	if err := b.writeShared(); err != nil {
 		return 0, err
 	}
@@ -176,7 +218,7 @@ func run(ctx context.Context, opts options) (failures int, err error) {
 		for round := range opts.rounds {
 			for i := range opts.targets {
 				name := opts.targets[(i+round)%len(opts.targets)]
-				got, err := b.measure(ctx, s, name)
+				got, err := b.measure(ctx, s, name, opts.profile != "" && round == 0 && !s.idle)
 				if err != nil {
 					return failures, fmt.Errorf("scenario %s, round %d, %s: %w", s.name, round+1, name, err)
 				}
@@ -184,13 +226,29 @@ func run(ctx context.Context, opts options) (failures int, err error) {
 				if got.failed() {
 					failures++
 				}
-				fmt.Fprintf(os.Stderr, "%-8s round %d  %-8s  %s\n", s.name, round+1, name, got)
+				fmt.Fprintf(os.Stderr, "%-8s round %d  %-18s  %s\n", s.name, round+1, name, got)
 			}
 		}
 		printTable(os.Stdout, s, opts, results)
 	}
 	return failures, nil
 }
+
+// neededTools are the programs that the measurements run.
+func neededTools(opts options) []string {
+	tools := []string{"nginx", "taskset"}
+	if slices.Contains(opts.targets, "haproxy") {
+		tools = append(tools, "haproxy")
+	}
+	for _, s := range opts.scenarios {
+		if name := s.generator(); name != "" && !slices.Contains(tools, name) {
+			tools = append(tools, name)
+		}
+	}
+	return tools
+}
+
+func isFairlead(target string) bool { return strings.HasPrefix(target, "fairlead") }
 
 func buildFairlead(ctx context.Context, path string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", path, "./cmd/fairlead")

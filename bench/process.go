@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// process is a server that runs pinned to one core, with all its children.
+// process is a server that runs pinned to some cores, with all its children.
 type process struct {
 	name string
 	cmd  *exec.Cmd
@@ -24,15 +24,15 @@ type process struct {
 	done chan struct{}
 }
 
-// startPinned starts a command on one core. taskset replaces itself by the
-// command, so the process id is the server's own.
-func startPinned(cpu int, log string, env []string, name string, args ...string) (*process, error) {
+// startPinned starts a command on a list of cores. taskset replaces itself by
+// the command, so the process id is the server's own.
+func startPinned(cpus, log string, env []string, name string, args ...string) (*process, error) {
 	out, err := os.Create(log)
 	if err != nil {
 		return nil, err
 	}
 	defer out.Close() // the child has its own copy
-	cmd := exec.Command("taskset", append([]string{"-c", strconv.Itoa(cpu), name}, args...)...)
+	cmd := exec.Command("taskset", append([]string{"-c", cpus, name}, args...)...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = out, out
 	// A group of its own, so that its workers can be ended with it and Ctrl-C
@@ -61,9 +61,12 @@ func (p *process) stop() {
 	<-p.done
 }
 
+// startWithin bounds how long a server may take until it answers.
+const startWithin = 15 * time.Second
+
 // await polls until ready returns nil; it gives up when the server ends first.
-func (p *process) await(ctx context.Context, ready func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+func (p *process) await(ctx context.Context, within time.Duration, ready func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -183,6 +186,25 @@ func parsePSS(rollup []byte) (int64, error) {
 		}
 	}
 	return 0, fmt.Errorf("no line that begins with Pss: in %d bytes", len(rollup))
+}
+
+// sockets returns how many sockets the server and its workers have open.
+func (p *process) sockets() (int, error) {
+	n := 0
+	for _, id := range p.ids() {
+		dir := fmt.Sprintf("/proc/%d/fd", id)
+		list, err := os.ReadDir(dir)
+		if err != nil {
+			return 0, err
+		}
+		for _, fd := range list {
+			// One that was closed meanwhile is not open.
+			if to, _ := os.Readlink(filepath.Join(dir, fd.Name())); strings.HasPrefix(to, "socket:") {
+				n++
+			}
+		}
+	}
+	return n, nil
 }
 
 // freePorts returns n TCP ports of the loopback address that nobody uses now.

@@ -28,14 +28,28 @@ var columns = []column{
 	{"PSS MiB", "%.1f", sample.mib},
 }
 
+// idleColumns are those of scenarios that measure memory alone.
+var idleColumns = []column{
+	{"bytes/connection", "%.0f", func(s sample) float64 { return s.each() }},
+	{"PSS MiB", "%.1f", sample.mib},
+}
+
 // printTable writes the medians of one scenario, each figure followed by its
 // ratio to the baseline.
 func printTable(w io.Writer, s scenario, opts options, results map[string][]sample) {
+	columns := columns
+	if s.idle {
+		columns = idleColumns
+	}
 	fmt.Fprintf(w, "\n### %s\n\n| target |", s.title)
 	for _, c := range columns {
 		fmt.Fprintf(w, " %s | ratio |", c.title)
 	}
-	fmt.Fprintf(w, " busy %% |\n|---|%s\n", strings.Repeat("--:|", 2*len(columns)+1))
+	last := " busy % |"
+	if s.idle {
+		last = " Go: heap and stacks in use, bytes/connection |"
+	}
+	fmt.Fprintf(w, "%s\n|---|%s\n", last, strings.Repeat("--:|", 2*len(columns)+1))
 	for _, name := range opts.targets {
 		got := results[name]
 		fmt.Fprintf(w, "| %s |", name)
@@ -43,7 +57,14 @@ func printTable(w io.Writer, s scenario, opts options, results map[string][]samp
 			fmt.Fprintf(w, " "+c.format+" | %.2f |",
 				median(values(got, c.value)), medianRatio(got, results[opts.baseline], c.value))
 		}
-		fmt.Fprintf(w, " %.0f |\n", 100*median(values(got, sample.busy)))
+		switch inUse := median(values(got, func(s sample) float64 { return s.eachInUse() })); {
+		case !s.idle:
+			fmt.Fprintf(w, " %.0f |\n", 100*median(values(got, sample.busy)))
+		case isFairlead(name):
+			fmt.Fprintf(w, " %.0f |\n", inUse)
+		default:
+			fmt.Fprint(w, " - |\n")
+		}
 	}
 	for _, name := range opts.targets {
 		var errors, requests int64
@@ -51,7 +72,7 @@ func printTable(w io.Writer, s scenario, opts options, results map[string][]samp
 			errors += got.errors()
 			requests += got.Requests
 		}
-		if errors > 0 || requests == 0 {
+		if errors > 0 || requests == 0 && !s.idle {
 			fmt.Fprintf(w, "\n**%s FAILED %d of %d requests: its figures mean nothing.**\n", name, errors, requests)
 		}
 	}
@@ -89,21 +110,18 @@ func median(v []float64) float64 {
 func printMachine(w io.Writer, opts options) {
 	fmt.Fprintf(w, "%d rounds of %d s after %v of warm-up, medians; each ratio is the median of the rounds' ratios to %s.\n",
 		opts.rounds, opts.seconds, opts.warmUp, opts.baseline)
-	fmt.Fprintf(w, "Proxy on core %d, load and endpoints on core %d. busy: the share of its core that the proxy used.\n\n",
-		opts.proxyCPU, opts.loadCPU)
+	fmt.Fprintf(w, "Proxy on core %s, load and endpoints on core %s. busy: the CPU time that the proxy used, 100 %% is one core.\n\n",
+		opts.proxyCPUs(), opts.loadCPUs())
 	fmt.Fprintf(w, "- machine: %s, %d cores, %s\n", procLine("/proc/cpuinfo", "model name"), runtime.NumCPU(), procLine("/proc/meminfo", "MemTotal"))
 	fmt.Fprintf(w, "- kernel: %s\n", firstLine("uname", "-sr"))
-	for _, name := range opts.targets {
-		switch name {
-		case "haproxy":
-			fmt.Fprintf(w, "- haproxy: %s\n", firstLine("haproxy", "-v"))
-		case "nginx":
-			fmt.Fprintf(w, "- nginx: %s\n", firstLine("nginx", "-v"))
-		case "fairlead":
-			fmt.Fprintf(w, "- fairlead: %s\n", firstLine(opts.fairlead, "version"))
-		}
+	if slices.Contains(opts.targets, "haproxy") {
+		fmt.Fprintf(w, "- haproxy: %s\n", firstLine("haproxy", "-v"))
 	}
-	fmt.Fprintf(w, "- load: %s\n", firstLine("wrk", "-v"))
+	fmt.Fprintf(w, "- nginx (and the endpoints): %s\n", firstLine("nginx", "-v"))
+	if slices.ContainsFunc(opts.targets, isFairlead) {
+		fmt.Fprintf(w, "- fairlead: %s\n", firstLine(opts.fairlead, "version"))
+	}
+	fmt.Fprintf(w, "- load: %s, %s\n", firstLine("wrk", "-v"), firstLine("h2load", "--version"))
 }
 
 // firstLine runs a command for its first line; tools disagree on whether a

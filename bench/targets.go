@@ -9,9 +9,11 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -23,6 +25,7 @@ const host = "bench.example.com"
 type target struct {
 	command []string
 	env     []string
+	admin   int // port of Go's figures about memory; 0: it is not a Go program
 }
 
 // setting is what a target is configured from; every target has a plain and a
@@ -33,15 +36,26 @@ type setting struct {
 	plain     int
 	tls       int
 	admin     int
+	cores     int // that it may use
+	holds     int // connections of clients that it must be able to hold
 	endpoints []int
 	fairlead  string
 }
 
+// mostIdle is how long the proxies keep idle connections: longer than any
+// measurement takes.
+const mostIdle = time.Hour
+
 // newTarget writes a target's configuration.
 var newTarget = map[string]func(setting) (target, error){
-	"haproxy":  newHAProxy,
-	"nginx":    newNginx,
-	"fairlead": newFairlead,
+	"haproxy":            newHAProxy,
+	"nginx":              newNginx,
+	"fairlead":           func(s setting) (target, error) { return newFairlead(s, "loop") },
+	"fairlead-goroutine": func(s setting) (target, error) { return newFairlead(s, "goroutine") },
+}
+
+func targetNames() string {
+	return strings.Join(slices.Sorted(maps.Keys(newTarget)), ", ")
 }
 
 func newHAProxy(s setting) (target, error) {
@@ -49,29 +63,32 @@ func newHAProxy(s setting) (target, error) {
 	for i, port := range s.endpoints {
 		fmt.Fprintf(&servers, "    server e%d 127.0.0.1:%d check inter 10s\n", i+1, port)
 	}
+	// HAProxy counts two descriptors for each connection and would not start
+	// where only one is needed and there.
 	config := fmt.Sprintf(`
 global
-    nbthread 1
-    maxconn 8192
+    nbthread %d
+    maxconn %d
+    no strict-limits
     ssl-default-bind-options ssl-min-ver TLSv1.3
     ssl-default-bind-ciphersuites TLS_AES_128_GCM_SHA256
 
 defaults
     mode http
     timeout connect 5s
-    timeout client 60s
+    timeout client %ds
     timeout server 60s
     option forwardfor
     http-reuse always
 
 frontend web
     bind 127.0.0.1:%d backlog 4096
-    bind 127.0.0.1:%d backlog 4096 ssl crt %s
+    bind 127.0.0.1:%d backlog 4096 ssl crt %s alpn h2,http/1.1
     default_backend bench
 
 backend bench
     balance roundrobin
-%s`, s.plain, s.tls, filepath.Join(s.shared, "bench.pem"), servers.String())
+%s`, s.cores, s.holds, int(mostIdle.Seconds()), s.plain, s.tls, filepath.Join(s.shared, "bench.pem"), servers.String())
 	path, err := write(s.dir, "haproxy.cfg", config)
 	return target{command: []string{"haproxy", "-db", "-f", path}}, err
 }
@@ -81,7 +98,7 @@ func newNginx(s setting) (target, error) {
 	for _, port := range s.endpoints {
 		fmt.Fprintf(&servers, "    server 127.0.0.1:%d;\n", port)
 	}
-	config := nginxMain(s.dir) + fmt.Sprintf(`
+	config := nginxMain(s.dir, s.cores, s.holds) + fmt.Sprintf(`
   ssl_certificate %[1]s/bench.crt;
   ssl_certificate_key %[1]s/bench.key;
   ssl_protocols TLSv1.3;
@@ -95,7 +112,7 @@ func newNginx(s setting) (target, error) {
   }
   server {
     listen 127.0.0.1:%[3]d backlog=4096;
-    listen 127.0.0.1:%[4]d backlog=4096 ssl;
+    listen 127.0.0.1:%[4]d backlog=4096 ssl http2;
     location / {
       proxy_pass http://bench;
       proxy_http_version 1.1;
@@ -111,7 +128,9 @@ func newNginx(s setting) (target, error) {
 	return target{command: []string{"nginx", "-p", s.dir, "-c", path, "-e", "stderr"}}, err
 }
 
-func newFairlead(s setting) (target, error) {
+// newFairlead has Fairlead move bytes in one of its ways, see FAIRLEAD_IO in the
+// documentation.
+func newFairlead(s setting, io string) (target, error) {
 	var endpoints strings.Builder
 	for i, port := range s.endpoints {
 		fmt.Fprintf(&endpoints, "      - {name: e%d, address: \"127.0.0.1:%d\"}\n", i+1, port)
@@ -121,10 +140,11 @@ admin: {address: "127.0.0.1:%[1]d"}
 data_dir: %[2]s/data
 
 listeners:
-  - {name: web, address: "127.0.0.1:%[3]d", protocol: http}
+  - {name: web, address: "127.0.0.1:%[3]d", protocol: http, limits: {idle_timeout: %[8]s}}
   - name: websecure
     address: "127.0.0.1:%[4]d"
     protocol: https
+    limits: {idle_timeout: %[8]s}
     certificates:
       - {certificate: %[5]s/bench.crt, key: %[5]s/bench.key}
 
@@ -139,9 +159,14 @@ pools:
 %[6]s
 load_balancers:
   - {name: %[7]s, proxied: true, default_pools: [bench]}
-`, s.admin, s.dir, s.plain, s.tls, s.shared, endpoints.String(), host)
+`, s.admin, s.dir, s.plain, s.tls, s.shared, endpoints.String(), host, mostIdle)
 	path, err := write(s.dir, "fairlead.yaml", config)
-	return target{command: []string{s.fairlead, "serve", "--config", path}, env: []string{"GOMAXPROCS=1"}}, err
+	return target{
+		command: []string{s.fairlead, "serve", "--config", path},
+		// The runtime sees by itself which cores it has.
+		env:   []string{"FAIRLEAD_IO=" + io},
+		admin: s.admin,
+	}, err
 }
 
 func write(dir, name, text string) (path string, err error) {
