@@ -1,0 +1,97 @@
+package h2
+
+import "fairlead/internal/loop"
+
+// Server is the server's side of one connection.
+type Server struct{ c conn }
+
+// NewServer returns the server for a connection that is to speak HTTP/2 from its
+// first byte on. handle is called for each request, in a task of its own. What it
+// has not ended when it returns is reset: an answer that is not complete with
+// INTERNAL_ERROR, a request that is still coming with NO_ERROR.
+func NewServer(d loop.Driver, nc loop.Conn, cfg *Config, handle func(*Stream)) *Server {
+	s := &Server{}
+	c := &s.c
+	c.server, c.handle = true, handle
+	c.prefaceLeft = len(Preface)
+	c.start(d, nc, cfg)
+	return s
+}
+
+// Serve serves the connection until it is over and all handlers have returned.
+// already are bytes that were read from it before. The connection is closed. The
+// error is nil if it was drained.
+func (s *Server) Serve(already []byte) error {
+	s.c.mu.Lock()
+	s.c.greet()
+	s.c.unlock()
+	return s.c.run(already)
+}
+
+// Drain ends the connection in order: the client is told to open no more
+// streams, those that are open go on to their end.
+func (s *Server) Drain() {
+	c := &s.c
+	c.mu.Lock()
+	defer c.mu.Unlock() // never the first to append: that is not for strangers
+	if c.drain == drainNone {
+		c.drain = drainWanted
+		c.wakeReader()
+	}
+}
+
+// Abort ends the connection with a reset.
+func (s *Server) Abort() { s.c.nc.Abort() }
+
+// Streams returns how many requests are being served.
+func (s *Server) Streams() int {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	return s.c.live
+}
+
+// spawnFresh starts the handlers of requests whose heads have come.
+func (c *conn) spawnFresh() {
+	for i, s := range c.fresh {
+		c.fresh[i] = nil
+		if s != nil {
+			c.d.Spawn(s.run)
+		}
+	}
+	c.fresh = c.fresh[:0]
+}
+
+// weedFresh forgets requests that were reset at once.
+func (c *conn) weedFresh() {
+	for i, s := range c.fresh {
+		if s.err != nil {
+			c.fresh[i] = nil
+			c.forget(s)
+		}
+	}
+}
+
+// serve is the task of a request.
+func (s *Stream) serve() {
+	defer s.over()
+	s.c.handle(s)
+}
+
+var (
+	errUnanswered = &StreamError{Code: CodeInternal, Reason: "answer was not finished"}
+	errUnread     = &StreamError{Code: CodeNo, Reason: "answered without the rest of the request"}
+)
+
+// over ends what the handler has left open.
+func (s *Stream) over() {
+	c := s.c
+	c.mu.Lock()
+	defer c.unlock()
+	switch {
+	case !s.sentEnd:
+		s.reset(errUnanswered)
+	case !s.recvEnd:
+		s.reset(errUnread)
+	}
+	c.forget(s)
+}
