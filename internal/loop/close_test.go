@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -30,9 +29,11 @@ func TestHalfClose(t *testing.T) {
 		if b, err := io.ReadAll(p.peer); len(b) > 0 || err != nil {
 			t.Fatalf("the other end read %q, %v; want the end", b, err)
 		}
-		if !p.c.Alive() {
-			t.Error("Alive() = false, although only this end's half is closed")
-		}
+		p.do(func() {
+			if !p.c.Alive() {
+				t.Error("Alive() = false, although only this end's half is closed")
+			}
+		})
 		p.write([]byte("answer")) // the other half goes on
 		p.wantRead([]byte("answer"))
 		p.do(func() { err = p.c.Write([]byte("x")) })
@@ -128,9 +129,11 @@ func TestResetIsNeverTheEnd(t *testing.T) {
 						t.Fatalf("Read() = %q, %v; want a reset", b, err)
 					}
 				}
-				if p.c.Alive() || p.c.Quiet() {
-					t.Error("Alive() or Quiet() of a connection that was reset")
-				}
+				p.do(func() {
+					if p.c.Alive() || p.c.Quiet() {
+						t.Error("Alive() or Quiet() of a connection that was reset")
+					}
+				})
 			})
 		})
 	}
@@ -146,7 +149,7 @@ func TestCloseDuring(t *testing.T) {
 				var err error
 				task := p.start(func() { err = wait(p.c) })
 				p.waited()
-				end(p.c)
+				p.do(func() { end(p.c) })
 				task.Wait()
 				if !isClosed(err) {
 					t.Errorf("returned %v, want net.ErrClosed", err)
@@ -215,16 +218,17 @@ func TestDescriptorIsUsedAgain(t *testing.T) {
 						}
 						old.c.Alive()
 						old.c.Quiet()
+						pause(old.driver)
 					}
 				})
 				writer := old.driver.Spawn(func() {
 					for !stop.Load() {
 						old.c.Write([]byte("stray"))
-						runtime.Gosched()
+						pause(old.driver)
 					}
 				})
 				go io.Copy(io.Discard, old.peer)
-				old.c.Close()
+				old.do(func() { old.c.Close() })
 				next := k.new(t) // with the same descriptor, most likely
 				next.write([]byte("mine"))
 				next.wantRead([]byte("mine"))
@@ -233,9 +237,11 @@ func TestDescriptorIsUsedAgain(t *testing.T) {
 				stop.Store(true)
 				reader.Wait()
 				writer.Wait()
-				if next.socket && !next.c.Quiet() {
-					t.Error("the new connection is not quiet")
-				}
+				next.do(func() {
+					if next.socket && !next.c.Quiet() {
+						t.Error("the new connection is not quiet")
+					}
+				})
 			}
 		})
 	}
@@ -265,7 +271,7 @@ func TestAliveAndQuiet(t *testing.T) {
 		{"own half closed", func(p *pair) { p.do(func() { p.c.CloseWrite() }) }, true, true},
 		{"interrupted", func(p *pair) { p.c.Interrupt(errCause) }, true, true},
 		{"deadline passed", func(p *pair) { p.timesOut(1) }, true, true},
-		{"closed", func(p *pair) { p.c.Close() }, false, false},
+		{"closed", func(p *pair) { p.do(func() { p.c.Close() }) }, false, false},
 		{"aborted", func(p *pair) { p.c.Abort() }, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -292,13 +298,13 @@ func TestAliveAndQuiet(t *testing.T) {
 			data := pattern(13, 1<<20)
 			p.write(data)
 			var stop atomic.Bool
-			var looks sync.WaitGroup
-			looks.Go(func() {
+			looks := p.driver.Spawn(func() {
 				for !stop.Load() {
 					if !p.c.Alive() {
 						t.Error("Alive() = false while bytes come")
 						return
 					}
+					pause(p.driver)
 				}
 			})
 			p.wantRead(data) // looking takes nothing away
@@ -320,11 +326,13 @@ func TestAddresses(t *testing.T) {
 		if got, want := p.c.Remote(), ap(p.peer.LocalAddr()); got != want {
 			t.Errorf("Remote() = %v, want %v", got, want)
 		}
-		if got, want := p.c.Local(), ap(p.peer.RemoteAddr()); got != want {
-			t.Errorf("Local() = %v, want %v", got, want)
-		}
+		p.do(func() {
+			if got, want := p.c.Local(), ap(p.peer.RemoteAddr()); got != want {
+				t.Errorf("Local() = %v, want %v", got, want)
+			}
+		})
 		remote := p.c.Remote()
-		p.c.Close()
+		p.do(func() { p.c.Close() })
 		if p.c.Remote() != remote {
 			t.Error("Remote() has changed with Close()")
 		}

@@ -1,14 +1,13 @@
 package loop
 
 import (
-	"net"
 	"os"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
 
-func (c *socket) tcpConn() *net.TCPConn { return c.nc }
+func (c *socket) system() system { return c.nc }
 
 // States of a TCP socket, of <netinet/tcp.h>.
 const (
@@ -16,7 +15,7 @@ const (
 	tcpCloseWait = 8
 )
 
-func tcpState(nc *net.TCPConn) (state uint8) {
+func tcpState(nc system) (state uint8) {
 	raw, err := nc.SyscallConn()
 	if err != nil {
 		return tcpClosed
@@ -47,7 +46,7 @@ func freePipes() int {
 }
 
 // received returns how many bytes wait to be read.
-func received(nc *net.TCPConn) (n int) {
+func received(nc system) (n int) {
 	raw, err := nc.SyscallConn()
 	if err != nil {
 		return 0

@@ -52,6 +52,19 @@ var kinds = []*kind{
 	{name: "tls server", driver: goroutines, waits: goroutineWaits, pair: tlsPair(true), tls: true},
 	{name: "tls client", driver: goroutines, waits: goroutineWaits, pair: tlsPair(false), tls: true},
 	{name: "pipe", driver: goroutines, waits: goroutineWaits, pair: pipePair, pipe: true},
+	{name: "fiber socket", driver: fibers, waits: fibers.waits, pair: fibers.pair, socket: true},
+	{name: "fiber tls server", driver: fibers, waits: fibers.waits, pair: fibers.tlsPair(AsServer), tls: true},
+	{name: "fiber tls client", driver: fibers, waits: fibers.waits, pair: fibers.tlsPair(AsClient), tls: true},
+}
+
+// kindOf returns a kind by its name.
+func kindOf(name string) *kind {
+	for _, k := range kinds {
+		if k.name == name {
+			return k
+		}
+	}
+	panic("no kind " + name)
 }
 
 func each(t *testing.T, f func(t *testing.T, p *pair)) {
@@ -189,17 +202,24 @@ func (p *pair) tcp() *net.TCPConn {
 	return t
 }
 
+// system is a socket as the system sees it.
+type system interface {
+	syscall.Conn
+	SetWriteBuffer(bytes int) error
+}
+
 // ownTCP returns the socket of the connection under test, nil if it has none.
-func ownTCP(c Conn) *net.TCPConn {
+func ownTCP(c Conn) system {
 	switch c := c.(type) {
-	case interface{ tcpConn() *net.TCPConn }: // any other driver's
-		return c.tcpConn()
+	case interface{ system() system }:
+		return c.system()
 	case *stream:
 		if w, ok := c.nc.(*tls.Conn); ok {
 			return w.NetConn().(*net.TCPConn)
 		}
-		t, _ := c.nc.(*net.TCPConn)
-		return t
+		if t, ok := c.nc.(*net.TCPConn); ok {
+			return t
+		}
 	}
 	return nil
 }

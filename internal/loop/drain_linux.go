@@ -12,10 +12,13 @@ import (
 // packet, and then finds another listener at the address, or none. Where
 // filters cannot be attached, closing may reset what came in the last moment.
 func stopConnecting(ln *net.TCPListener) {
-	raw, err := ln.SyscallConn()
-	if err != nil {
-		return
+	if raw, err := ln.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { dropSYN(int(fd)) })
 	}
+}
+
+// dropSYN is stopConnecting for a descriptor.
+func dropSYN(fd int) {
 	const flags, syn = 13, 0x02 // in the TCP header, which is where packets begin here
 	program := [...]unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: flags},
@@ -23,8 +26,6 @@ func stopConnecting(ln *net.TCPListener) {
 		{Code: unix.BPF_RET | unix.BPF_K, K: 0},          // drop
 		{Code: unix.BPF_RET | unix.BPF_K, K: 0xffffffff}, // let it pass whole
 	}
-	_ = raw.Control(func(fd uintptr) {
-		_ = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
-			&unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
-	})
+	_ = unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+		&unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
 }

@@ -18,6 +18,8 @@ type Engine interface {
 	Listen(at netip.AddrPort) (Listener, error)
 	// StopDialling ends all dialling, under way and to come, with ErrStopped.
 	StopDialling()
+	// Stats returns what was counted. It may be called by anyone.
+	Stats() EngineStats
 	// Close ends the drivers. All listeners and tasks have ended before.
 	Close()
 }

@@ -7,7 +7,9 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,6 +18,9 @@ import (
 type Goroutines struct {
 	ctx  context.Context // ends dialling when it is done
 	stop context.CancelFunc
+
+	panicked func(v any, stack []byte) // nil lets panics end the process
+	panics   atomic.Uint64
 }
 
 // NewGoroutines returns a driver.
@@ -30,14 +35,27 @@ type goroutine struct{ done sync.WaitGroup }
 func (g *goroutine) Wait() { g.done.Wait() }
 
 // Spawn implements Driver.
-func (*Goroutines) Spawn(f func()) Task {
+func (d *Goroutines) Spawn(f func()) Task {
 	g := new(goroutine)
-	g.done.Go(f)
+	g.done.Go(func() { d.run(f) })
 	return g
 }
 
+// run runs a task.
+func (d *Goroutines) run(f func()) {
+	if d.panicked != nil {
+		defer func() {
+			if v := recover(); v != nil {
+				d.panics.Add(1)
+				d.panicked(v, debug.Stack())
+			}
+		}()
+	}
+	f()
+}
+
 // Go implements Driver.
-func (*Goroutines) Go(f func()) { go f() }
+func (d *Goroutines) Go(f func()) { go d.run(f) }
 
 // Do implements Driver.
 func (*Goroutines) Do(f func()) { f() }

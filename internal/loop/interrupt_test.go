@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -167,7 +168,8 @@ func TestInterruptRace(t *testing.T) {
 			}
 			p.peer.Close()
 		}()
-		interrupter := p.driver.Spawn(func() {
+		var interrupter sync.WaitGroup
+		interrupter.Go(func() {
 			for !stop.Load() {
 				p.c.Interrupt(errCause)
 				runtime.Gosched()
@@ -210,7 +212,8 @@ func TestInterruptWriteRace(t *testing.T) {
 		}
 		const total = 2 << 20
 		var stop atomic.Bool
-		interrupter := p.driver.Spawn(func() {
+		var interrupter sync.WaitGroup
+		interrupter.Go(func() {
 			for !stop.Load() {
 				p.c.Interrupt(errCause)
 				runtime.Gosched()

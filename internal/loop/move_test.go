@@ -21,13 +21,18 @@ type route struct {
 }
 
 func eachRoute(t *testing.T, f func(t *testing.T, r route)) {
-	socket, stream, tls := kinds[0], kinds[1], kinds[2]
+	socket, stream, tls := kindOf("socket"), kindOf("stream"), kindOf("tls server")
+	fiber, fiberTLS := kindOf("fiber socket"), kindOf("fiber tls server")
 	for _, r := range []struct{ src, dst *kind }{
 		{socket, socket}, // spliced
 		{stream, stream},
 		{socket, tls},
 		{tls, socket},
 		{tls, tls},
+		{fiber, fiber}, // spliced
+		{fiber, fiberTLS},
+		{fiberTLS, fiber},
+		{fiberTLS, fiberTLS},
 	} {
 		t.Run(r.src.name+" to "+r.dst.name, func(t *testing.T) {
 			f(t, route{r.src.new(t), r.dst.new(t)})
@@ -155,7 +160,10 @@ func TestMoveExcess(t *testing.T) {
 				}
 				// Nothing of it is written, and what is not told is still there.
 				if m.srcErr == nil && r.src.socket {
-					until(t, "the excess has come", func() bool { return !r.src.c.Quiet() })
+					until(t, "the excess has come", func() (quiet bool) {
+						r.src.do(func() { quiet = r.src.c.Quiet() })
+						return !quiet
+					})
 				}
 				r.dst.do(func() { r.dst.c.Close() })
 				if b, _ := io.ReadAll(r.dst.peer); len(b) > 0 {

@@ -59,9 +59,15 @@ func (p pipe) put(empty bool) {
 }
 
 func canSplice(dst, src Conn) bool {
-	_, a := dst.(*socket)
-	_, b := src.(*socket)
-	return a && b
+	switch src := src.(type) {
+	case *socket:
+		_, ok := dst.(*socket)
+		return ok
+	case *fiberConn:
+		dst, ok := dst.(*fiberConn)
+		return ok && dst.l == src.l
+	}
+	return false
 }
 
 // splice flags of <fcntl.h>.
@@ -75,6 +81,9 @@ const (
 // errCannotSplice where the system does not let it, so that the rest must be
 // copied.
 func splice(to, from Conn, n int64, open bool, how Moving) (moved int64, srcErr, dstErr error) {
+	if src, ok := from.(*fiberConn); ok {
+		return spliceFibers(to.(*fiberConn), src, n, open, how)
+	}
 	dst, src := to.(*socket), from.(*socket)
 	p, err := getPipe()
 	if err != nil {

@@ -159,7 +159,7 @@ func TestSlowReaderIsNotStalled(t *testing.T) {
 // later than a quarter after it, and progress postpones it.
 func TestStallExactly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := kinds[len(kinds)-1].new(t)
+		p := kindOf("pipe").new(t)
 		const timeout = 8 * time.Second
 		p.c.SetWriteTimeout(timeout)
 		for range 3 { // the timer of one write is still running in the next

@@ -1,0 +1,153 @@
+package loop
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// acceptBatch bounds the connections that are accepted in one round, so that a
+// storm of new ones does not starve those that are there.
+const acceptBatch = 64
+
+// acceptor is a listening socket of one loop.
+type acceptor struct {
+	l       *eventLoop
+	fd      int
+	local   netip.AddrPort // of what it accepts; invalid if that differs
+	accept  func(Driver, Conn)
+	trouble func(error)
+	closed  func() // told once
+
+	queued   bool  // accepting is to come
+	troubled bool  // the last try failed
+	paused   bool  // not registered, until the timer
+	drainBy  Time  // accepting ends then; 0 is never
+	timer    timer // of the pause, or for drainBy
+}
+
+// serve begins to accept. It is called on the loop.
+func (a *acceptor) serve() {
+	a.timer.on = a
+	a.l.acceptors = append(a.l.acceptors, a)
+	// Level-triggered, as a round may leave some in the queue.
+	if err := a.l.watch(a.fd, unix.EPOLLIN, 0); err != nil {
+		a.pause(err)
+	}
+}
+
+// wake starts a task that accepts, which must not be done by the loop itself:
+// whoever gets the connections runs in a task.
+func (a *acceptor) wake() {
+	if !a.queued {
+		a.queued = true
+		a.l.start(a.acceptSome, nil)
+	}
+}
+
+func (a *acceptor) acceptSome() {
+	a.queued = false
+	for range acceptBatch {
+		if a.fd < 0 || a.paused || !a.acceptOne() {
+			break
+		}
+	}
+}
+
+// acceptOne reports whether there may be another one to accept.
+func (a *acceptor) acceptOne() bool {
+	fd, sa, err := unix.Accept4(a.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+	switch err {
+	case nil:
+	case unix.EAGAIN:
+		return false
+	case unix.EINTR, unix.ECONNABORTED:
+		return true
+	default:
+		a.pause(err)
+		return false
+	}
+	c, err := a.l.register(fd, addrPortOf(sa), a.local)
+	if err != nil {
+		closeSocket(fd)
+		a.pause(err)
+		return false
+	}
+	a.troubled = false
+	a.accept(a.l, c)
+	return true
+}
+
+// pause rests from accepting, when descriptors or memory are short: it will
+// pass, and spinning would not help.
+func (a *acceptor) pause(err error) {
+	if !a.troubled {
+		a.troubled = true
+		a.trouble(err)
+	}
+	if a.fd < 0 {
+		return // trouble has closed it
+	}
+	a.paused = true
+	_ = unix.EpollCtl(a.l.poller, unix.EPOLL_CTL_DEL, a.fd, nil)
+	a.l.wheel.remove(&a.timer)
+	at := a.l.now.Add(acceptPause)
+	if a.drainBy != 0 {
+		at = min(at, a.drainBy)
+	}
+	a.l.wheel.add(&a.timer, at)
+}
+
+// drain goes on accepting for a while, and then closes the socket. It is called
+// on the loop, and no more can come.
+func (a *acceptor) drain(grace time.Duration) {
+	if a.fd < 0 || a.drainBy != 0 {
+		return
+	}
+	a.drainBy = a.l.now.Add(grace)
+	a.l.wheel.remove(&a.timer)
+	a.paused = false
+	a.l.wheel.add(&a.timer, a.drainBy)
+	a.wake() // if it was paused
+}
+
+// expired implements expirer.
+func (a *acceptor) expired() {
+	switch {
+	case a.drainBy != 0 && a.l.now >= a.drainBy:
+		a.l.start(a.last, nil)
+	case a.paused:
+		a.paused = false
+		if err := a.l.watch(a.fd, unix.EPOLLIN, 0); err != nil {
+			a.pause(err)
+		}
+	}
+}
+
+// last accepts what has come, and closes the socket.
+func (a *acceptor) last() {
+	a.paused = false
+	for a.fd >= 0 && !a.paused && a.acceptOne() {
+		f := a.l.current
+		if f.steps++; f.tired() {
+			f.rest()
+		}
+	}
+	a.close()
+}
+
+// close closes the socket, now.
+func (a *acceptor) close() {
+	if a.fd < 0 {
+		return
+	}
+	if a.accept != nil { // it has begun, so that this is the loop
+		a.l.wheel.remove(&a.timer)
+		a.l.acceptors = slices.DeleteFunc(a.l.acceptors, func(b *acceptor) bool { return a == b })
+	}
+	closeSocket(a.fd)
+	a.fd = -1
+	a.closed()
+}

@@ -1,0 +1,418 @@
+package loop
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// fiberTLS is TLS over a connection of an event loop. crypto/tls holds its locks
+// while it reads and writes; a fiber that waited meanwhile could block another
+// one on them, and with it the loop. After the handshake, which has the
+// connection to itself, crypto/tls therefore never waits: reading, it is told
+// that nothing has come, and is called again once something has; writing, it
+// always succeeds, and what does not fit into the socket waits here.
+type fiberTLS struct {
+	c  *fiberConn
+	tc *tls.Conn
+
+	handshaking bool
+	until       Time  // the handshake's deadline
+	why         error // what a wait of the handshake ended with
+
+	// The reading task's.
+	more  bool   // there may be more inside crypto/tls, or an error
+	ahead []byte // what Quiet has read
+	said  error  // what Quiet met in place of bytes
+	head  [5]byte
+	have  int // bytes of head, of the record that has not come whole
+	body  int // bytes that it still lacks
+
+	// The writing task's, but for what crypto/tls writes while it reads.
+	corked  bool   // writes are collected in the loop's cork
+	pending []byte // what is to be sent before anything else, in spill
+	spill   *spill
+	cut     error // part of a record was lost: nothing can follow
+}
+
+const (
+	// joinSize is up to which two writes are made one: one record.
+	joinSize = 16 << 10
+	// writePiece is how much is encrypted before it is sent.
+	writePiece = 64 << 10
+)
+
+// Secure implements Driver.
+func (l *eventLoop) Secure(c Conn, side Side, config *tls.Config, deadline Time) (Conn, *tls.ConnectionState, error) {
+	t := &fiberTLS{c: c.(*fiberConn), handshaking: true, until: deadline, more: true}
+	if side == AsClient {
+		t.tc = tls.Client((*wire)(t), config)
+	} else {
+		t.tc = tls.Server((*wire)(t), config)
+	}
+	t.c.dialling = side == AsClient
+	err := t.c.over()
+	if err == nil {
+		err = t.tc.Handshake()
+	}
+	if why := t.c.over(); why != nil {
+		err = why
+	}
+	t.c.dialling, t.handshaking = false, false
+	switch {
+	case t.why != nil && err != nil:
+		return nil, nil, t.why
+	case err != nil:
+		return nil, nil, err
+	}
+	state := t.tc.ConnectionState()
+	return t, &state, nil
+}
+
+// errAgain is what crypto/tls is told when nothing has come. It takes a
+// temporary error for none of the connection's, and can be called again.
+var errAgain error = again{}
+
+type again struct{}
+
+func (again) Error() string   { return "nothing has come yet" }
+func (again) Timeout() bool   { return true }
+func (again) Temporary() bool { return true }
+
+func (t *fiberTLS) Read(prefix []byte) ([]byte, error) {
+	c, l := t.c, t.c.l
+	if err := c.over(); err != nil {
+		return nil, err
+	}
+	if len(t.ahead) > 0 {
+		buf := l.room(len(prefix) + len(t.ahead))
+		k := copy(buf, prefix)
+		k += copy(buf[k:], t.ahead)
+		t.ahead = nil
+		return l.lend(t, buf[:k]), nil
+	}
+	if err := c.mayRead(); err != nil {
+		return nil, err
+	}
+	var kept []byte
+	for must := l.current.tired(); ; must = true {
+		if must {
+			if kept == nil {
+				kept = l.keep(prefix)
+				prefix = kept
+			}
+			if f := l.current; f.tired() {
+				f.rest()
+			}
+			err := c.over()
+			if err == nil && !t.more {
+				err = c.wait(&c.in, c.readUntil)
+			}
+			if err != nil {
+				l.drop(kept)
+				return nil, err
+			}
+		}
+		buf := l.room(len(prefix))
+		k := copy(buf, prefix)
+		prefix = buf[:k]
+		n, err := t.fill(buf[k:])
+		switch {
+		case n > 0:
+			l.drop(kept)
+			l.current.steps++
+			return l.lend(t, buf[:k+n]), nil
+		case err == errAgain:
+			continue
+		case err == io.EOF:
+			err = c.broken.end(io.EOF)
+		default:
+			c.broken.note(err)
+		}
+		l.drop(kept)
+		return nil, err
+	}
+}
+
+// fill reads the records that are there, up to a buffer. It does not wait.
+func (t *fiberTLS) fill(b []byte) (n int, err error) {
+	b = b[:min(len(b), bufferSize)]
+	for n < len(b) && err == nil {
+		var m int
+		m, err = t.tc.Read(b[n:])
+		n += m
+	}
+	t.more = err != errAgain
+	return n, err
+}
+
+// Quiet reads, as bytes that have come may be the business of TLS alone, like
+// session tickets. What it finds is kept for the next Read.
+func (t *fiberTLS) Quiet() bool {
+	c, l := t.c, t.c.l
+	if c.closed || c.aborted.Load() || len(t.ahead) > 0 || t.said != nil {
+		return false
+	}
+	if t.more || c.in.ready {
+		l.endLoan()
+		n, err := t.fill(l.buf)
+		switch {
+		case n > 0:
+			t.ahead = bytes.Clone(l.buf[:n])
+			return false
+		case err != errAgain:
+			c.broken.note(err)
+			t.said = err
+			return false
+		}
+	}
+	return !c.ended && t.have == 0 && t.body == 0
+}
+
+func (t *fiberTLS) Ask(b []byte) ([]byte, error) {
+	if !t.Quiet() {
+		if op := (*net.OpError)(nil); errors.As(t.said, &op) {
+			return nil, t.said // an alert: why the other end will not go on
+		}
+		return nil, ErrStale
+	}
+	werr := t.Write(b)
+	if werr != nil && !dead(werr) {
+		return nil, werr
+	}
+	// Where it closed before it had read all, it may have said why.
+	answer, err := t.Read(nil)
+	if werr != nil && (dead(err) || err == ErrTimeout) {
+		err = werr
+	}
+	return answer, err
+}
+
+// idle implements Driver.Idle.
+func (t *fiberTLS) idle(f func()) bool { return !t.Quiet() || t.c.idle(f) }
+
+func (t *fiberTLS) Write(b []byte) error { return t.Writev(b, nil) }
+
+func (t *fiberTLS) Writev(a, b []byte) error {
+	if err := t.mayWrite(); err != nil {
+		return err
+	}
+	if len(b) > 0 && len(a)+len(b) <= joinSize {
+		n := copy(t.c.l.join, a)
+		a, b = t.c.l.join[:n+copy(t.c.l.join[n:], b)], nil
+	}
+	var rest *spill
+	for len(a)+len(b) > 0 {
+		var err error
+		if a, b, err = t.encrypt(a, b); err != nil {
+			return err
+		}
+		if err := t.send(t.c.l.cork); err != nil {
+			return err
+		}
+		if len(t.pending) == 0 {
+			continue
+		}
+		if rest == nil && len(a)+len(b) > 0 { // it may be borrowed, and others are about to run
+			rest = takeSpill(len(a) + len(b))
+			defer rest.free()
+			a, b = append(append(rest.b[:0], a...), b...), nil
+		}
+		if err := t.flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *fiberTLS) mayWrite() error {
+	if err := t.c.over(); err != nil {
+		return err
+	}
+	return t.cut
+}
+
+// encrypt fills the cork with the records of a piece, and returns the rest.
+func (t *fiberTLS) encrypt(a, b []byte) (restA, restB []byte, err error) {
+	l := t.c.l
+	l.cork, t.corked = l.cork[:0], true
+	for room := writePiece; room > 0 && len(a)+len(b) > 0 && err == nil; {
+		if len(a) == 0 {
+			a, b = b, nil
+		}
+		n := min(len(a), room)
+		_, err = t.tc.Write(a[:n])
+		a = a[n:]
+		room -= n
+	}
+	t.corked = false
+	return a, b, err
+}
+
+// send sends what the socket takes. The rest is pending.
+func (t *fiberTLS) send(b []byte) (err error) {
+	if len(t.pending) == 0 {
+		if b, _, err = t.c.send(b, nil); err != nil {
+			t.cut = err
+			return err
+		}
+	}
+	if len(b) == 0 {
+		return nil
+	}
+	if t.spill == nil {
+		t.spill = takeSpill(0)
+		t.pending = t.spill.b[:0]
+	}
+	t.pending = append(t.pending, b...)
+	return nil
+}
+
+// flush waits until nothing is pending.
+func (t *fiberTLS) flush() error {
+	t.c.stall.since = Now()
+	for len(t.pending) > 0 && t.cut == nil {
+		var err error
+		if t.handshaking {
+			err = t.c.wait(&t.c.out, t.until)
+		} else {
+			err = t.c.waitWrite()
+		}
+		if err == nil {
+			err = t.push()
+		}
+		t.cut = err
+	}
+	return t.cut
+}
+
+// push sends what is pending as far as the socket takes it.
+func (t *fiberTLS) push() error {
+	left, _, err := t.c.send(t.pending, nil)
+	if len(left) < len(t.pending) {
+		t.c.stall.since = Now()
+	}
+	t.pending = left
+	if len(left) == 0 || err != nil {
+		t.pending = nil
+		t.spill.free()
+		t.spill = nil
+	}
+	return err
+}
+
+func (t *fiberTLS) CloseWrite() error {
+	if err := t.mayWrite(); err != nil {
+		return err
+	}
+	if err := t.tc.CloseWrite(); err != nil || len(t.pending) == 0 {
+		return err
+	}
+	return t.flush()
+}
+
+// Close says farewell if the socket takes it.
+func (t *fiberTLS) Close() error {
+	if t.c.closed || t.cut != nil || t.c.aborted.Load() {
+		return t.c.Close()
+	}
+	if len(t.pending) > 0 && t.push() != nil {
+		return t.c.Close()
+	}
+	return t.tc.Close()
+}
+
+func (t *fiberTLS) Abort()                          { t.c.Abort() }
+func (t *fiberTLS) Interrupt(cause error)           { t.c.Interrupt(cause) }
+func (t *fiberTLS) Resume()                         { t.c.Resume() }
+func (t *fiberTLS) Release()                        { t.c.l.release(t) }
+func (t *fiberTLS) SetReadDeadline(d Time)          { t.c.SetReadDeadline(d) }
+func (t *fiberTLS) SetWriteTimeout(d time.Duration) { t.c.SetWriteTimeout(d) }
+func (t *fiberTLS) Alive() bool                     { return t.c.Alive() }
+func (t *fiberTLS) Remote() netip.AddrPort          { return t.c.Remote() }
+func (t *fiberTLS) Local() netip.AddrPort           { return t.c.Local() }
+
+// wire is the connection that crypto/tls sees.
+type wire fiberTLS
+
+func (w *wire) Read(b []byte) (int, error) {
+	c := w.c
+	for {
+		if !c.in.ready && !w.handshaking {
+			return 0, errAgain
+		}
+		if w.handshaking {
+			if c.l.current.tired() {
+				c.l.current.rest()
+			}
+			if err := c.wait(&c.in, w.until); err != nil {
+				w.why = err
+				return 0, err
+			}
+		}
+		if c.closed {
+			return 0, net.ErrClosed
+		}
+		n, err := c.recv(b)
+		if n > 0 {
+			(*fiberTLS)(w).track(b[:n])
+		}
+		if n > 0 || err != nil {
+			return n, err
+		}
+	}
+}
+
+// track follows the records, so that it is known whether part of one has come.
+func (t *fiberTLS) track(b []byte) {
+	for len(b) > 0 {
+		if t.body == 0 {
+			n := copy(t.head[t.have:], b)
+			b = b[n:]
+			if t.have += n; t.have == len(t.head) {
+				t.have, t.body = 0, int(t.head[3])<<8|int(t.head[4])
+			}
+		}
+		n := min(len(b), t.body)
+		b = b[n:]
+		t.body -= n
+	}
+}
+
+// errFlood says that the other end makes TLS answer and does not take the
+// answers.
+var errFlood = errors.New("the other end takes no answers of TLS")
+
+func (w *wire) Write(b []byte) (int, error) {
+	t, c := (*fiberTLS)(w), w.c
+	if c.closed {
+		return 0, net.ErrClosed
+	}
+	if t.corked {
+		c.l.cork = append(c.l.cork, b...)
+		return len(b), nil
+	}
+	if len(t.pending)+len(b) > spillSize {
+		return 0, errFlood
+	}
+	if err := t.send(b); err != nil {
+		return 0, err
+	}
+	if t.handshaking && len(t.pending) > 0 {
+		if w.why = t.flush(); w.why != nil {
+			return 0, w.why
+		}
+	}
+	return len(b), nil
+}
+
+func (w *wire) Close() error                     { return w.c.Close() }
+func (w *wire) LocalAddr() net.Addr              { return net.TCPAddrFromAddrPort(w.c.Local()) }
+func (w *wire) RemoteAddr() net.Addr             { return net.TCPAddrFromAddrPort(w.c.Remote()) }
+func (w *wire) SetDeadline(time.Time) error      { return nil }
+func (w *wire) SetReadDeadline(time.Time) error  { return nil }
+func (w *wire) SetWriteDeadline(time.Time) error { return nil }
