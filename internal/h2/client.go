@@ -1,6 +1,10 @@
 package h2
 
-import "fairlead/internal/loop"
+import (
+	"net/netip"
+
+	"fairlead/internal/loop"
+)
 
 // Client is the client's side of one connection.
 type Client struct {
@@ -25,9 +29,12 @@ func NewClient(d loop.Driver, nc loop.Conn, cfg *Config) *Client {
 // It returns ErrBusy if the server takes no more now and ErrClosed if it takes
 // none any more; nothing has been sent then.
 func (k *Client) Open() (*Stream, error) {
-	c := &k.c
-	c.mu.Lock()
-	defer c.unlock()
+	k.c.mu.Lock()
+	defer k.c.unlock()
+	return k.c.openStream()
+}
+
+func (c *conn) openStream() (*Stream, error) {
 	if err := c.usable(); err != nil {
 		return nil, err
 	}
@@ -105,9 +112,13 @@ func (k *Client) Wait() { k.task.Wait() }
 // where h.Protocol is not nil, waits for the server's SETTINGS, until the read
 // deadline; h may be borrowed none the less.
 func (s *Stream) Send(h *Head, end bool) error {
+	s.c.mu.Lock()
+	defer s.c.unlock()
+	return s.send(h, end)
+}
+
+func (s *Stream) send(h *Head, end bool) error {
 	c := s.c
-	c.mu.Lock()
-	defer c.unlock()
 	if h.Protocol != nil && !c.peerSettings && c.err == nil {
 		h = h.clone()
 		if err := s.waitSettings(); err != nil {
@@ -183,9 +194,12 @@ func (s *Stream) waitSettings() error {
 // Close ends the use of a client's stream. One that has not ended in both
 // directions is reset with CANCEL.
 func (s *Stream) Close() {
-	c := s.c
-	c.mu.Lock()
-	defer c.unlock()
+	s.c.mu.Lock()
+	defer s.c.unlock()
+	s.close()
+}
+
+func (s *Stream) close() {
 	if !s.open {
 		return
 	}
@@ -193,5 +207,8 @@ func (s *Stream) Close() {
 	if s.id != 0 && (!s.recvEnd || !s.sentEnd) {
 		s.reset(&StreamError{Code: CodeCancel})
 	}
-	c.forget(s)
+	s.c.forget(s)
 }
+
+// Remote returns the address of the server.
+func (k *Client) Remote() netip.AddrPort { return k.c.nc.Remote() }

@@ -272,7 +272,7 @@ func (c *conn) timers(now loop.Time, between bool) (loop.Time, error) {
 	}
 	// The last stream may end while this task waits: so look as early as it
 	// could matter then.
-	next = earlier(next, by(now, c.IdleTimeout))
+	next = earlier(earlier(next, now.Add(lookAfter)), by(now, c.IdleTimeout))
 	switch ask := by(c.lastRead, c.PingAfter); {
 	case ask == 0:
 	case c.pingBy != 0 && now >= c.pingBy:

@@ -162,16 +162,20 @@ func (s *Stream) write(b []byte, end bool) error {
 	defer hold.free()
 	hold.b = append(hold.b, b[n:]...)
 	for rest := hold.b; len(rest) > 0; rest = rest[n:] {
-		var q *streamQueue
-		if s.sendWindow > 0 {
-			q = &s.c.waiting
-		}
-		if err := s.wait(q); err != nil {
+		if err := s.waitPush(); err != nil {
 			return err
 		}
 		n = s.push(rest, end)
 	}
 	return nil
+}
+
+// waitPush waits until data may be pushed again.
+func (s *Stream) waitPush() error {
+	if s.sendWindow > 0 {
+		return s.wait(&s.c.waiting)
+	}
+	return s.wait(nil)
 }
 
 // Respond sends a head: an interim one (status below 200), or the answer's. lines
@@ -239,10 +243,6 @@ func (s *Stream) WriteTrailer(lines []byte) error {
 	if !s.sentHead {
 		return errNoHead
 	}
-	if len(lines) == 0 {
-		s.push(nil, true)
-		return nil
-	}
 	if !c.room() {
 		hold := outputs.Get().(*output)
 		defer hold.free()
@@ -252,13 +252,23 @@ func (s *Stream) WriteTrailer(lines []byte) error {
 			return err
 		}
 	}
+	s.pushTrailer(lines)
+	return nil
+}
+
+// pushTrailer appends trailers.
+func (s *Stream) pushTrailer(lines []byte) {
+	if len(lines) == 0 {
+		s.push(nil, true)
+		return
+	}
+	c := s.c
 	at := c.beginBlock()
 	c.enc.lines(lines)
 	c.endBlock(at, s.id, true)
-	c.kick()
 	s.sentEnd = true
+	c.kick()
 	c.wakeWaiting()
-	return nil
 }
 
 // receive keeps data until it is read.

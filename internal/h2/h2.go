@@ -99,6 +99,9 @@ const (
 	// restAfter is how long a connection is without streams before it gives
 	// up what it keeps for the next ones.
 	restAfter = 2 * time.Second
+	// lookAfter is how often a connection whose streams are silent looks
+	// whether there still are any.
+	lookAfter = 5 * time.Second
 	// closeTimeout bounds writing the last frames, lingerTimeout and
 	// lingerBytes reading what was still on its way, lest a reset overtake
 	// them.

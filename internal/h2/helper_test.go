@@ -104,11 +104,15 @@ func (r *raw) decode(block []byte) string {
 	return b.String()
 }
 
+func field(name, value string) hpack.HeaderField {
+	return hpack.HeaderField{Name: name, Value: value}
+}
+
 // block encodes fields given as "name", "value", ...
 func (r *raw) block(fields ...string) []byte {
 	r.buf.Reset()
 	for i := 0; i+1 < len(fields); i += 2 {
-		r.enc.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
+		r.enc.WriteField(field(fields[i], fields[i+1]))
 	}
 	return bytes.Clone(r.buf.Bytes())
 }
@@ -258,6 +262,9 @@ func readAll(s *Stream) (string, error) {
 		}
 	}
 }
+
+// netPipe is net.Pipe, for files that do not need the package otherwise.
+func netPipe() (a, b net.Conn) { return net.Pipe() }
 
 // within fails the test if f takes longer than any test should.
 func within(t *testing.T, f func()) {
