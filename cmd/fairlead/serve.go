@@ -37,6 +37,10 @@ Signals:
                    shutdown_timeout, exit with status 0
   a second one     cut what is left and exit
 
+Connections run on event loops, one for each processor that Go may use
+(GOMAXPROCS), where the system has them (Linux). FAIRLEAD_IO=goroutine in the
+environment runs each on a goroutine of its own instead.
+
 The log goes to standard error. The access log is access_log in the file.`
 }
 

@@ -31,9 +31,10 @@ type Client struct {
 
 // identity is one state of the files.
 type identity struct {
-	roots   *x509.CertPool   // nil for those of the system
-	cert    *tls.Certificate // nil to show none
-	configs sync.Map         // server name to *tls.Config
+	roots     *x509.CertPool   // nil for those of the system
+	cert      *tls.Certificate // nil to show none
+	protocols []string
+	configs   sync.Map // server name to *tls.Config
 }
 
 // LoadClient reads the files that a pool names, once. roots is nil where the
@@ -67,8 +68,9 @@ func parseClient(names model.PoolTLS, contents [][]byte) (roots *x509.CertPool, 
 	return roots, cert, err
 }
 
-// NewClient loads the files that a pool names.
-func NewClient(names model.PoolTLS, log *slog.Logger) (*Client, error) {
+// NewClient loads the files that a pool names. protocols are what its endpoints
+// are offered to speak (ALPN).
+func NewClient(names model.PoolTLS, protocols []string, log *slog.Logger) (*Client, error) {
 	c := &Client{names: names}
 	c.files = newBundle(log, func(contents [][]byte) error {
 		roots, cert, err := parseClient(names, contents)
@@ -78,7 +80,7 @@ func NewClient(names model.PoolTLS, log *slog.Logger) (*Client, error) {
 		if cert != nil {
 			warn(log, names.Certificate, cert.Leaf, time.Now())
 		}
-		c.current.Store(&identity{roots: roots, cert: cert})
+		c.current.Store(&identity{roots: roots, cert: cert, protocols: protocols})
 		return nil
 	}, names.CA, names.Certificate, names.Key)
 	if err := c.files.load(); err != nil {
@@ -104,7 +106,7 @@ func (id *identity) config(serverName string) *tls.Config {
 		ServerName: serverName,
 		RootCAs:    id.roots,
 		MinVersion: tls.VersionTLS12,
-		NextProtos: []string{"http/1.1"},
+		NextProtos: id.protocols,
 		// Each identity has sessions of its own: what was verified against
 		// earlier authorities is not resumed.
 		ClientSessionCache: tls.NewLRUClientSessionCache(sessionsPerName),

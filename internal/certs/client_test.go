@@ -57,7 +57,7 @@ func TestClient(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c, err := NewClient(tt.files, quiet(t))
+			c, err := NewClient(tt.files, []string{"http/1.1"}, quiet(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +102,7 @@ func TestClientFiles(t *testing.T) {
 			if (roots != nil) != tt.roots || (cert != nil) != tt.cert {
 				t.Errorf("roots: %v, certificate: %v, want %v, %v", roots != nil, cert != nil, tt.roots, tt.cert)
 			}
-			if _, err := NewClient(tt.files, quiet(t)); (err == nil) != (tt.want == "") {
+			if _, err := NewClient(tt.files, []string{"http/1.1"}, quiet(t)); (err == nil) != (tt.want == "") {
 				t.Errorf("NewClient() = %v, want as LoadClient", err)
 			}
 		})
@@ -116,7 +116,7 @@ func TestClientReload(t *testing.T) {
 	server := endpointConfig(issue(t, 3, oldCA, nil, "endpoint.example.com"), nil)
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	write(t, file, oldCA.cert)
-	c, err := NewClient(model.PoolTLS{CA: file}, quiet(t))
+	c, err := NewClient(model.PoolTLS{CA: file}, []string{"http/1.1"}, quiet(t))
 	if err != nil {
 		t.Fatal(err)
 	}

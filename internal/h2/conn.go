@@ -56,6 +56,7 @@ type conn struct {
 	// Streams.
 	streams  map[uint32]*Stream
 	live     int       // streams that are not over, with those opened and not sent yet
+	spent    int       // those of them that both ends have ended
 	idle     loop.Time // since when there are none
 	rested   bool      // what streams need was given up
 	lastID   uint32    // the highest that the client has opened

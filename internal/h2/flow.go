@@ -111,7 +111,7 @@ func (s *Stream) push(b []byte, end bool) int {
 	c := s.c
 	if len(b) == 0 {
 		if end {
-			s.sentEnd = true
+			s.endSent()
 			c.append(appendFrameHeader(c.output().b, 0, frameData, flagEndStream, s.id))
 		}
 		return 0
@@ -125,7 +125,7 @@ func (s *Stream) push(b []byte, end bool) int {
 		flags := byte(0)
 		if end && pushed+n == len(b) {
 			flags = flagEndStream
-			s.sentEnd = true
+			s.endSent()
 		}
 		out := appendFrameHeader(c.output().b, n, frameData, flags, s.id)
 		c.append(append(out, b[pushed:pushed+n]...))
@@ -213,7 +213,9 @@ func (s *Stream) RespondBody(status int, lines, body []byte, end bool) error {
 	c.kick()
 	if status >= 200 {
 		s.sentHead = true
-		s.sentEnd = endHead
+		if endHead {
+			s.endSent()
+		}
 	}
 	if endHead || len(body) == 0 {
 		c.wakeWaiting()
@@ -266,7 +268,7 @@ func (s *Stream) pushTrailer(lines []byte) {
 	at := c.beginBlock()
 	c.enc.lines(lines)
 	c.endBlock(at, s.id, true)
-	s.sentEnd = true
+	s.endSent()
 	c.kick()
 	c.wakeWaiting()
 }

@@ -174,7 +174,7 @@ func (c *conn) headersOfNone(id uint32, end, self bool, block []byte) error {
 	case c.drain == drainRefused:
 		refused = 0
 		fallthrough
-	case c.live >= int(c.MaxStreams):
+	case c.live-c.spent >= int(c.MaxStreams), c.live >= 2*int(c.MaxStreams):
 		if err := c.decode(block, nil); err != nil {
 			return err
 		}

@@ -225,6 +225,7 @@ func (c *conn) endReceived(s *Stream) {
 		return
 	}
 	s.recvEnd = true
+	s.bothEnded()
 	s.wakeRead()
 }
 

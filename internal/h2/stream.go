@@ -47,6 +47,7 @@ type Stream struct {
 	recvWindow         int64
 	credited           int // as of conn
 	recvEnd            bool
+	spent              bool // both directions have ended in order
 
 	sendWindow   int64
 	sentHead     bool
@@ -104,6 +105,22 @@ func (c *conn) open(s *Stream) {
 	c.rested = false
 }
 
+// endSent notes that our direction has ended.
+func (s *Stream) endSent() {
+	s.sentEnd = true
+	s.bothEnded()
+}
+
+// bothEnded notes the end of a stream whose both directions have ended. A server's
+// client may open another in its place from then on, although the handler has
+// yet to return.
+func (s *Stream) bothEnded() {
+	if s.sentEnd && s.recvEnd && s.cut == cutNot && !s.spent {
+		s.spent = true
+		s.c.spent++
+	}
+}
+
 // forget takes a stream that is over off the connection.
 func (c *conn) forget(s *Stream) {
 	if s.id != 0 {
@@ -116,6 +133,9 @@ func (c *conn) forget(s *Stream) {
 		if c.server {
 			c.remember(s.id, how)
 		}
+	}
+	if s.spent {
+		c.spent--
 	}
 	c.discard(s)
 	if c.live--; c.live > 0 {

@@ -135,6 +135,16 @@ func (k *client) serve() (over bool) {
 		}
 		k.busy()
 		k.begun = false
+		b, isHTTP2, err := k.becomesHTTP2(b)
+		if err != nil {
+			k.unanswered(err)
+			return true
+		}
+		if isHTTP2 {
+			k.ln.leave(k)
+			k.serveHTTP2(k.ln.set.Load(), b)
+			return true
+		}
 		s := openSession(k)
 		after := s.serve(b)
 		s.close()
@@ -194,11 +204,6 @@ func (k *client) secure(set *settings) (served bool, err error) {
 	if err == nil {
 		k.c, k.tls = c, state
 	}
-	isHTTP2 := err == nil && state.NegotiatedProtocol == "h2"
-	var preface []byte
-	if isHTTP2 {
-		preface, err = readPreface(k.c, k.deadline)
-	}
 	l.leave(h)
 	if err != nil {
 		l.stats.handshakes.Inc()
@@ -208,8 +213,8 @@ func (k *client) secure(set *settings) (served bool, err error) {
 		l.plane.aside.Debug("TLS handshake", "listener", l.name(), "client", k.peer.String(), "error", err)
 		return false, err
 	}
-	if isHTTP2 {
-		l.serveHTTP2(k, set, preface)
+	if state.NegotiatedProtocol == "h2" {
+		k.serveHTTP2(set, nil)
 		return true, nil
 	}
 	return false, nil

@@ -2,11 +2,13 @@ package httplb
 
 import (
 	"crypto/tls"
+	"errors"
 	"math/rand/v2"
 	"net/netip"
 	"time"
 
 	"fairlead/internal/h1"
+	"fairlead/internal/h2"
 	"fairlead/internal/loop"
 	"fairlead/internal/plan"
 	"fairlead/internal/steer"
@@ -130,7 +132,7 @@ func (x *exchange) run(req *h1.Request, first []byte, complete bool) (result out
 	x.upgrading = req.Upgrade != nil && req.Body == h1.BodyNone && switchable(req.Upgrade)
 	x.chunked = req.Body == h1.BodyChunked
 	x.resend = idempotent(req.Method) && !x.upgrading
-	x.requestHead(req, x.decision.Endpoint.Host)
+	x.requestHead(req, x.decision.Endpoint)
 	x.bodyAt = len(x.out)
 	x.addBody(first, complete)
 	x.upload.begin(x, complete)
@@ -288,7 +290,7 @@ func (x *exchange) ask() (b []byte, f *failure, err error) {
 		switch {
 		case err == nil:
 			return b, nil, nil
-		case err == loop.ErrStale:
+		case err == loop.ErrStale, x.upload.complete && errors.Is(err, h2.ErrNotProcessed):
 			stale := !c.reused
 			x.drop(false)
 			if stale { // a new one: not a byte was sent, but this may go on

@@ -63,6 +63,9 @@ var (
 		failMethod, failTarget, failExpectation, failHeader, failCoding, failVersion}
 )
 
+// allowLine goes with a 405.
+const allowLine = "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"
+
 // page returns the body of the failure's error page.
 func (f *failure) page() string {
 	return strconv.Itoa(f.status) + " " + f.title + "\n\n" + f.text + "\n"
@@ -133,8 +136,8 @@ func refusedUs(err error) bool {
 }
 
 // gone reports whether err means that the other end closed or reset the
-// connection.
+// connection, or what stands for one in HTTP/2.
 func gone(err error) bool {
-	return err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
+	return lost(err) || err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
 		errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed)
 }

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 
 	"fairlead/internal/h1"
+	"fairlead/internal/model"
+	"fairlead/internal/plan"
 )
 
 // mask is a set of field kinds.
@@ -31,9 +33,9 @@ var (
 	answers = kinds(h1.KindContentLength)
 )
 
-// requestHead writes the head that the endpoint is sent to x.out. host is the
-// endpoint's own, or "" for the client's.
-func (x *exchange) requestHead(req *h1.Request, host string) {
+// requestHead writes the head that the endpoint is sent to x.out. The endpoint
+// may have a host of its own.
+func (x *exchange) requestHead(req *h1.Request, e *plan.Endpoint) {
 	out := append(x.out[:0], req.Method...)
 	out = append(out, ' ')
 	out = append(out, req.Path...)
@@ -44,8 +46,8 @@ func (x *exchange) requestHead(req *h1.Request, host string) {
 	out = append(out, " HTTP/1.1\r\nHost: "...)
 	x.hostAt = len(out)
 	x.host = append(x.host[:0], req.HostPort...)
-	if host != "" {
-		out = append(out, host...)
+	if e.Host != "" {
+		out = append(out, e.Host...)
 	} else {
 		out = append(out, req.HostPort...)
 	}
@@ -62,6 +64,9 @@ func (x *exchange) requestHead(req *h1.Request, host string) {
 		out = append(out, "Transfer-Encoding: chunked\r\n"...)
 	case req.Length >= 0:
 		out = appendLength(out, req.Length)
+	}
+	if req.TETrailers && e.Pool.Protocol != model.PoolHTTP && e.Pool.Protocol != model.PoolHTTPS {
+		out = append(out, "TE: trailers\r\n"...) // gRPC asks for it to know that proxies speak HTTP/2
 	}
 	if x.upgrading {
 		x.protocol = append(x.protocol[:0], req.Upgrade...)

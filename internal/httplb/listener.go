@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
-	"net/http"
 	"net/netip"
 	"runtime/debug"
 	"slices"
@@ -14,10 +13,9 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/net/http2"
-
 	"fairlead/internal/certs"
 	"fairlead/internal/h1"
+	"fairlead/internal/h2"
 	"fairlead/internal/loop"
 	"fairlead/internal/model"
 	"fairlead/internal/plan"
@@ -57,23 +55,23 @@ type settings struct {
 	heads          h1.Limits
 	TrustedProxies []netip.Prefix
 	stats          *listenerStats // of the listener that uses them
+	h2             *h2.Config
 
 	// TLS listeners only.
 	files      []model.CertificateFiles
 	minVersion model.TLSVersion
 	store      *certs.Store
 	tls        *tls.Config
-	h2         *http2.Server
-	http       *http.Server // what h2 takes its settings from
 }
 
 // newSettings makes the settings of m. Certificates that are loaded are kept,
-// and, while no limit changes, the sessions that clients may resume.
+// and with them the sessions that clients may resume.
 func newSettings(m *model.Listener, old *settings, log *slog.Logger) (*settings, error) {
 	s := &settings{
 		name: m.Name, Limits: m.Limits, protocol: m.Protocol, TrustedProxies: m.TrustedProxies,
 		heads: h1.Limits{HeadBytes: m.Limits.HeaderBytes, Fields: m.Limits.HeaderCount},
 	}
+	s.h2 = newH2Config(s)
 	if m.Protocol != model.ListenerHTTPS {
 		return s, nil
 	}
@@ -87,22 +85,11 @@ func newSettings(m *model.Listener, old *settings, log *slog.Logger) (*settings,
 		}
 		s.store = store
 	}
-	if old != nil && old.store == s.store && old.minVersion == s.minVersion && old.Limits == s.Limits {
-		s.tls, s.h2, s.http = old.tls, old.h2, old.http
+	if old != nil && old.store == s.store && old.minVersion == s.minVersion {
+		s.tls = old.tls
 		return s, nil
 	}
 	s.tls = certs.ServerConfig(s.store, s.minVersion, []string{"h2", "http/1.1"})
-	s.http = &http.Server{MaxHeaderBytes: s.HeaderBytes, IdleTimeout: s.IdleTimeout, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
-	s.h2 = &http2.Server{
-		MaxConcurrentStreams: uint32(s.ConcurrentStreams),
-		IdleTimeout:          s.IdleTimeout,
-		ReadIdleTimeout:      s.BodyTimeout, // then a ping must be answered
-		WriteByteTimeout:     s.BodyTimeout,
-		CountError:           func(name string) { s.stats.countHTTP2(name) },
-	}
-	if err := http2.ConfigureServer(s.http, s.h2); err != nil {
-		return nil, err
-	}
 	return s, nil
 }
 
@@ -209,20 +196,14 @@ func (l *listener) close() {
 	})
 }
 
-// goAway tells clients of HTTP/2 to go. They hang on several servers when
-// reloads changed settings. No server has a listener to wait for, so that this
-// only sends GOAWAY.
+// goAway tells clients of HTTP/2 to go.
 func (l *listener) goAway() {
-	servers := make(map[*http.Server]bool)
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	for c := range l.open {
 		if c, ok := c.(h2conn); ok {
-			servers[c.server] = true
+			c.Drain()
 		}
-	}
-	l.mu.Unlock()
-	for h := range servers {
-		_ = h.Shutdown(l.plane.ctx)
 	}
 }
 

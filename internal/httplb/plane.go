@@ -48,8 +48,9 @@ type Plane struct {
 
 // clientKey identifies the TLS material of a pool.
 type clientKey struct {
-	pool  string
-	files model.PoolTLS
+	pool     string
+	protocol model.PoolProtocol
+	files    model.PoolTLS
 }
 
 type watchedClient struct {
@@ -252,13 +253,14 @@ func (p *Plane) upstream(e *plan.Endpoint) (*upstream, error) {
 	if u := p.upstreams[key]; u != nil {
 		return u, nil
 	}
-	u := &upstream{key: key, load: e.Load, pool: e.Pool.Load, idle: make([]idleConns, len(p.engine.Drivers()))}
+	u := &upstream{key: key, load: e.Load, pool: e.Pool.Load, own: make([]ownConns, len(p.engine.Drivers()))}
 	u.stats.init()
-	if key.tls {
-		ck := clientKey{e.Pool.Name, e.Pool.TLSFiles}
+	u.http2 = newClientConfig(e.Pool, &u.stats)
+	if e.Pool.TLS {
+		ck := clientKey{e.Pool.Name, e.Pool.Protocol, e.Pool.TLSFiles}
 		c := p.clients[ck]
 		if c == nil {
-			client, err := certs.NewClient(e.Pool.TLSFiles, p.log)
+			client, err := certs.NewClient(e.Pool.TLSFiles, protocols(e.Pool), p.log)
 			if err != nil {
 				return nil, err
 			}
@@ -274,8 +276,8 @@ func (p *Plane) upstream(e *plan.Endpoint) (*upstream, error) {
 }
 
 func upstreamKeyOf(e *plan.Endpoint) upstreamKey {
-	k := upstreamKey{pool: e.Pool.Name, endpoint: e.Name, address: e.Key, tls: e.Pool.TLS}
-	if k.tls {
+	k := upstreamKey{pool: e.Pool.Name, endpoint: e.Name, address: e.Key, protocol: e.Pool.Protocol}
+	if e.Pool.TLS {
 		k.serverName, k.files = e.ServerName, e.Pool.TLSFiles
 	}
 	return k
@@ -328,7 +330,7 @@ func (p *Plane) retire(pl *plan.Plan, s *snapshot) {
 	p.mu.Unlock()
 	p.onDrivers(func(d loop.Driver) {
 		for _, u := range unused {
-			u.close(d.Index())
+			u.close(d.Index(), false)
 		}
 	})
 	for _, l := range closing {
@@ -467,7 +469,7 @@ func (p *Plane) Shutdown(ctx context.Context) (cut int) {
 	p.mu.Unlock()
 	p.onDrivers(func(d loop.Driver) {
 		for _, u := range upstreams {
-			u.close(d.Index())
+			u.close(d.Index(), true)
 		}
 	})
 	p.wg.Wait()

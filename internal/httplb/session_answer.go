@@ -154,7 +154,7 @@ func (s *session) page(f *failure) error {
 	out = h1.AppendUint(out, uint64(len(body)))
 	out = append(out, h1.CRLF...)
 	if f.status == 405 {
-		out = append(out, "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"...)
+		out = append(out, allowLine...)
 	}
 	out = s.connectionLine(out)
 	out = append(out, h1.CRLF...)

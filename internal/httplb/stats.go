@@ -2,10 +2,10 @@ package httplb
 
 import (
 	"strconv"
-	"strings"
 	"sync"
 
 	"fairlead/internal/h1"
+	"fairlead/internal/h2"
 	"fairlead/internal/telemetry"
 )
 
@@ -47,6 +47,7 @@ type listenerStats struct {
 	classes    classes // of requests for no load balancer
 	limits     [limits]telemetry.Counter
 	failures   []telemetry.Counter // by failure.kind
+	http2      [h2.Events]telemetry.Counter
 	malformed  malformed
 }
 
@@ -78,10 +79,10 @@ func (s *listenerStats) countRefused(e *h1.Error) {
 	}
 }
 
-// countHTTP2 counts an error of an HTTP/2 connection, by the library's name:
-// kind and code, then what happened.
-func (s *listenerStats) countHTTP2(name string) {
-	if strings.Contains(name, "over_max_streams") {
+// countHTTP2 counts what an HTTP/2 connection tells.
+func (s *listenerStats) countHTTP2(e h2.Event) {
+	s.http2[e].Inc()
+	if e == h2.EventRefused {
 		s.limits[limitStreams].Inc()
 	}
 }
@@ -103,6 +104,7 @@ type endpointStats struct {
 	requests telemetry.Counter
 	connects telemetry.Counter
 	resent   telemetry.Counter
+	http2    [h2.Events]telemetry.Counter
 	failures []telemetry.Counter // by failure.kind
 }
 
@@ -126,6 +128,7 @@ var (
 	descPanics     = counter("fairlead_http_panics_total", "Connections that ended by a defect of Fairlead.", "listener")
 	descUnrouted   = counter("fairlead_http_unrouted_total", "Answers to requests that reached no load balancer, by class of status.", "listener", "class")
 	descLimits     = counter("fairlead_http_limited_total", "Times that a limit ended or refused something.", "listener", "limit")
+	descHTTP2      = counter("fairlead_http2_events_total", "Floods, time-outs and errors that ended or refused something in HTTP/2, by kind.", "listener", "event")
 	descFailures   = counter("fairlead_http_errors_total", "Errors answered by Fairlead itself, by status and reason.", "listener", "status", "reason")
 	descMalformed  = counter("fairlead_http_malformed_total", "Requests refused because they could not be read one way only.", "listener", "reason")
 
@@ -137,6 +140,7 @@ var (
 
 	descEndpointRequests = counter("fairlead_endpoint_requests_total", "Requests sent to an endpoint.", "pool", "endpoint")
 	descEndpointFailures = counter("fairlead_endpoint_errors_total", "Requests that failed at an endpoint, by status and reason.", "pool", "endpoint", "status", "reason")
+	descEndpointHTTP2    = counter("fairlead_endpoint_http2_events_total", "Floods, time-outs and errors that ended or refused something in HTTP/2 with an endpoint, by kind.", "pool", "endpoint", "event")
 	descEndpointConnects = counter("fairlead_endpoint_connects_total", "Connections made to an endpoint.", "pool", "endpoint")
 	descEndpointResent   = counter("fairlead_endpoint_resent_total", "Requests sent once more because the connection ended before an answer.", "pool", "endpoint")
 	descEndpointIdle     = gauge("fairlead_endpoint_idle_connections", "Unused connections kept to an endpoint.", "pool", "endpoint")
@@ -168,6 +172,11 @@ func (p *Plane) Collect(e *telemetry.Emitter) {
 		e.Counter(descEndpointConnects, u.stats.connects.Load(), pool, endpoint)
 		e.Counter(descEndpointResent, u.stats.resent.Load(), pool, endpoint)
 		e.Gauge(descEndpointIdle, float64(u.idleCount()), pool, endpoint)
+		for i := range u.stats.http2 {
+			if n := u.stats.http2[i].Load(); n > 0 {
+				e.Counter(descEndpointHTTP2, n, pool, endpoint, h2.Event(i).String())
+			}
+		}
 		for i, f := range failures {
 			if n := u.stats.failures[i].Load(); n > 0 {
 				e.Counter(descEndpointFailures, n, pool, endpoint, strconv.Itoa(f.status), f.reason)
@@ -186,6 +195,11 @@ func (s *listenerStats) collect(e *telemetry.Emitter, name string) {
 	e.Counter(descPanics, s.panics.Load(), name)
 	for l := range limits {
 		e.Counter(descLimits, s.limits[l].Load(), name, l.String())
+	}
+	for i := range s.http2 {
+		if n := s.http2[i].Load(); n > 0 {
+			e.Counter(descHTTP2, n, name, h2.Event(i).String())
+		}
 	}
 	s.classes.collect(e, descUnrouted, name)
 	for i, f := range failures {

@@ -4,9 +4,11 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fairlead/internal/certs"
+	"fairlead/internal/h2"
 	"fairlead/internal/load"
 	"fairlead/internal/loop"
 	"fairlead/internal/model"
@@ -21,33 +23,43 @@ type upstream struct {
 	load  *load.Counter
 	pool  *load.Counter // of the endpoint's pool
 	stats endpointStats
-	idle  []idleConns // by driver, whose tasks alone use a connection
+	http2 *h2.Config // nil where HTTP/1.1 is spoken
+
+	// noHTTP2 is set where an endpoint that may choose has chosen HTTP/1.1.
+	noHTTP2 atomic.Bool
+
+	own []ownConns // by driver, whose tasks alone use a connection
 }
 
-// idleConns are the connections of one driver that no request uses.
-type idleConns struct {
+// ownConns are the connections of one driver.
+type ownConns struct {
 	// mu guards what follows for the few instructions of a push or a pop. On
 	// an event loop nobody ever waits for it.
 	mu     sync.Mutex
-	list   []*upstreamConn // the most recently used last
-	closed bool
-	_      [24]byte // a cache line of its own
+	idle   []*upstreamConn // that no request uses, the most recently used last
+	closed bool            // no connection is kept any more
+	shared                 // where HTTP/2 is spoken
+	_      [24]byte        // a cache line of its own
 }
 
 // upstreamKey is what makes connections exchangeable.
 type upstreamKey struct {
 	pool, endpoint, address string
-	tls                     bool
+	protocol                model.PoolProtocol
 	serverName              string
 	files                   model.PoolTLS
 }
 
-// upstreamConn is a connection to an endpoint.
+// upstreamConn is a connection to an endpoint, for one request at a time: with
+// HTTP/2 a part of one.
 type upstreamConn struct {
 	loop.Conn
 	up     *upstream
 	since  loop.Time // when it became idle
 	reused bool
+
+	of  *h2.Client // of which it is a part, or nil
+	own *ownConns  // where that is listed
 }
 
 // maxAddresses bounds the addresses of one host name that one request tries.
@@ -56,22 +68,22 @@ const maxAddresses = 4
 // take returns the connection to an address that was idle for the shortest
 // time, or nil. One that is too old is closed.
 func (u *upstream) take(d loop.Driver, e *plan.Endpoint, to netip.AddrPort, now loop.Time) *upstreamConn {
-	idle := &u.idle[d.Index()]
+	own := &u.own[d.Index()]
 	for {
-		idle.mu.Lock()
-		i := len(idle.list) - 1
+		own.mu.Lock()
+		i := len(own.idle) - 1
 		if e.ResolvedName() != nil { // connections may go to several addresses
-			for i >= 0 && idle.list[i].Remote().Addr() != to.Addr().Unmap() {
+			for i >= 0 && own.idle[i].Remote().Addr() != to.Addr().Unmap() {
 				i--
 			}
 		}
 		if i < 0 {
-			idle.mu.Unlock()
+			own.mu.Unlock()
 			return nil
 		}
-		c := idle.list[i]
-		idle.list = slices.Delete(idle.list, i, i+1)
-		idle.mu.Unlock()
+		c := own.idle[i]
+		own.idle = slices.Delete(own.idle, i, i+1)
+		own.mu.Unlock()
 		if now.Sub(c.since) < e.Pool.IdleTimeout {
 			c.reused = true
 			return c
@@ -91,16 +103,16 @@ func (c *upstreamConn) current(e *plan.Endpoint) bool {
 func (u *upstream) put(d loop.Driver, c *upstreamConn, p *plan.Pool, now loop.Time) {
 	c.Release()
 	c.since = now
-	idle := &u.idle[d.Index()]
-	share := (p.MaxIdle + len(u.idle) - 1) / len(u.idle)
-	idle.mu.Lock()
-	if idle.closed || len(idle.list) >= share || p.IdleTimeout <= 0 {
-		idle.mu.Unlock()
+	own := &u.own[d.Index()]
+	share := (p.MaxIdle + len(u.own) - 1) / len(u.own)
+	own.mu.Lock()
+	if own.closed || len(own.idle) >= share || p.IdleTimeout <= 0 {
+		own.mu.Unlock()
 		c.discard()
 		return
 	}
-	idle.list = append(idle.list, c)
-	idle.mu.Unlock()
+	own.idle = append(own.idle, c)
+	own.mu.Unlock()
 }
 
 // discard closes c.
@@ -118,6 +130,15 @@ func (c *upstreamConn) cut() {
 }
 
 func (c *upstreamConn) gone() {
+	if c.of != nil {
+		c.own.mu.Lock()
+		closed := c.own.closed
+		c.own.mu.Unlock()
+		if closed { // it may have been made after that
+			c.of.Close()
+		}
+		return
+	}
 	c.up.load.ConnectionClosed()
 	c.up.pool.ConnectionClosed()
 }
@@ -128,7 +149,7 @@ func (c *upstreamConn) gone() {
 // meanwhile is not disturbed, and is not among the idle ones any more when the
 // dead are taken out.
 func (u *upstream) sweep(driver int, e *plan.Endpoint, now loop.Time) {
-	idle := &u.idle[driver]
+	own := &u.own[driver]
 	var look []*upstreamConn
 	var dead map[*upstreamConn]bool // and whether it was still idle
 	die := func(c *upstreamConn) {
@@ -137,15 +158,15 @@ func (u *upstream) sweep(driver int, e *plan.Endpoint, now loop.Time) {
 		}
 		dead[c] = false
 	}
-	idle.mu.Lock()
-	for _, c := range idle.list {
+	own.mu.Lock()
+	for _, c := range own.idle {
 		if now.Sub(c.since) >= e.Pool.IdleTimeout || !c.current(e) {
 			die(c)
 		} else {
 			look = append(look, c)
 		}
 	}
-	idle.mu.Unlock()
+	own.mu.Unlock()
 	for _, c := range look {
 		// With TLS, Quiet reads, which whoever takes the connection does too;
 		// it is asked when the connection is taken.
@@ -156,15 +177,15 @@ func (u *upstream) sweep(driver int, e *plan.Endpoint, now loop.Time) {
 	if len(dead) == 0 {
 		return
 	}
-	idle.mu.Lock()
-	idle.list = slices.DeleteFunc(idle.list, func(c *upstreamConn) bool {
+	own.mu.Lock()
+	own.idle = slices.DeleteFunc(own.idle, func(c *upstreamConn) bool {
 		_, found := dead[c]
 		if found {
 			dead[c] = true
 		}
 		return found
 	})
-	idle.mu.Unlock()
+	own.mu.Unlock()
 	for c, ours := range dead {
 		if ours {
 			c.discard()
@@ -172,26 +193,35 @@ func (u *upstream) sweep(driver int, e *plan.Endpoint, now loop.Time) {
 	}
 }
 
-// close closes a driver's idle connections and lets none become idle again. A
-// task of the driver calls it.
-func (u *upstream) close(driver int) {
-	idle := &u.idle[driver]
-	idle.mu.Lock()
-	list := idle.list
-	idle.list, idle.closed = nil, true
-	idle.mu.Unlock()
-	for _, c := range list {
+// close closes a driver's connections that nothing uses and lets none become idle
+// again; those that are shared end with their last request, which is waited for
+// if wait is true. A task of the driver calls it.
+func (u *upstream) close(driver int, wait bool) {
+	own := &u.own[driver]
+	own.mu.Lock()
+	idle, clients := own.idle, slices.Clone(own.clients)
+	own.idle, own.closed = nil, true
+	own.mu.Unlock()
+	for _, c := range idle {
 		c.discard()
+	}
+	for _, c := range clients {
+		c.Close()
+	}
+	for _, c := range clients {
+		if wait {
+			c.Wait()
+		}
 	}
 }
 
 // idleCount returns the number of idle connections.
 func (u *upstream) idleCount() (n int) {
-	for i := range u.idle {
-		idle := &u.idle[i]
-		idle.mu.Lock()
-		n += len(idle.list)
-		idle.mu.Unlock()
+	for i := range u.own {
+		own := &u.own[i]
+		own.mu.Lock()
+		n += len(own.idle)
+		own.mu.Unlock()
 	}
 	return n
 }
@@ -210,12 +240,14 @@ func (u *upstream) connect(d loop.Driver, from loop.Sources, e *plan.Endpoint, t
 		// An address that swallows packets leaves time for the others.
 		now := loop.Now()
 		share := now.Add(max(deadline.Sub(now), 0) / time.Duration(tries))
-		var c loop.Conn
-		if c, f, err = u.dial(d, from, e, to, share); f == nil {
-			u.load.ConnectionOpened()
-			u.pool.ConnectionOpened()
-			u.stats.connects.Inc()
-			return &upstreamConn{Conn: c, up: u}, nil, nil
+		var c *upstreamConn
+		if u.http2 != nil && !u.noHTTP2.Load() {
+			c, f, err = u.share(d, from, e, to, share)
+		} else {
+			c, f, err = u.single(d, from, e, to, share)
+		}
+		if f == nil {
+			return c, nil, nil
 		}
 		if next, ok := e.Address(); ok {
 			to = next
@@ -224,18 +256,41 @@ func (u *upstream) connect(d loop.Driver, from loop.Sources, e *plan.Endpoint, t
 	return nil, f, err
 }
 
-func (u *upstream) dial(d loop.Driver, from loop.Sources, e *plan.Endpoint, to netip.AddrPort, deadline loop.Time) (loop.Conn, *failure, error) {
-	c, err := d.Dial(to, from, deadline)
+// single makes a connection for one request at a time.
+func (u *upstream) single(d loop.Driver, from loop.Sources, e *plan.Endpoint, to netip.AddrPort, deadline loop.Time) (*upstreamConn, *failure, error) {
+	c, _, f, err := u.dial(d, from, e, to, deadline)
+	if f != nil {
+		return nil, f, err
+	}
+	return u.exclusive(c), nil, nil
+}
+
+// exclusive counts a connection that is for one request at a time.
+func (u *upstream) exclusive(c loop.Conn) *upstreamConn {
+	u.opened()
+	return &upstreamConn{Conn: c, up: u}
+}
+
+// opened counts a connection.
+func (u *upstream) opened() {
+	u.load.ConnectionOpened()
+	u.pool.ConnectionOpened()
+	u.stats.connects.Inc()
+}
+
+// dial connects to an address. protocol is what was agreed on by TLS.
+func (u *upstream) dial(d loop.Driver, from loop.Sources, e *plan.Endpoint, to netip.AddrPort, deadline loop.Time) (c loop.Conn, protocol string, f *failure, err error) {
+	c, err = d.Dial(to, from, deadline)
 	if err != nil {
-		return nil, connectFailure(err), err
+		return nil, "", connectFailure(err), err
 	}
 	if u.tls == nil {
-		return c, nil, nil
+		return c, "", nil, nil
 	}
-	secured, _, err := d.Secure(c, loop.AsClient, u.tls.Config(e.ServerName), deadline)
+	secured, state, err := d.Secure(c, loop.AsClient, u.tls.Config(e.ServerName), deadline)
 	if err != nil {
 		c.Close()
-		return nil, handshakeFailure(err), err
+		return nil, "", handshakeFailure(err), err
 	}
-	return secured, nil, nil
+	return secured, state.NegotiatedProtocol, nil, nil
 }

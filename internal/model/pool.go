@@ -17,6 +17,9 @@ const (
 // Values lists the valid protocols.
 func (PoolProtocol) Values() []string { return []string{"http", "https", "h2", "h2c", "auto"} }
 
+// OverTLS reports whether endpoints are spoken to over TLS.
+func (p PoolProtocol) OverTLS() bool { return p == PoolHTTPS || p == PoolH2 || p == PoolAuto }
+
 // EndpointPolicy is the choice of an endpoint in a pool.
 type EndpointPolicy string
 

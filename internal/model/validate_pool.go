@@ -53,7 +53,7 @@ func (v *validator) poolTLS(at Place, p *Pool) {
 			}
 		}
 	}
-	if p.TLS != (PoolTLS{}) && (p.Protocol == PoolHTTP || p.Protocol == PoolH2C) {
+	if p.TLS != (PoolTLS{}) && !p.Protocol.OverTLS() {
 		v.bad(at, "given with protocol %s: want it with https, h2 or auto only", p.Protocol)
 	}
 }
@@ -202,10 +202,8 @@ func (v *validator) endpointAddress(at Place, p *Pool, e *Endpoint, seen uniques
 
 // DefaultPort returns the port of endpoints whose address has none.
 func (p *Pool) DefaultPort() int {
-	switch p.Protocol {
-	case PoolHTTPS, PoolH2, PoolAuto:
+	if p.Protocol.OverTLS() {
 		return 443
-	default:
-		return 80
 	}
+	return 80
 }

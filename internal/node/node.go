@@ -82,14 +82,17 @@ type Node struct {
 // finish within shutdown_timeout, or until now is done. Errors of the file are
 // [config.Errors]; what could not be opened is told otherwise.
 func Run(ctx, now context.Context, cfg Config) error {
-	n := &Node{cfg: cfg, log: cfg.Log, started: time.Now()}
+	engine, err := newEngine(cfg.Log)
+	if err != nil {
+		return err
+	}
+	n := &Node{cfg: cfg, log: cfg.Log, started: time.Now(), engine: engine}
 	n.status.File = cfg.File
 	n.health = health.NewTable(cfg.Log)
 	n.checker = health.NewChecker(health.CheckerConfig{Table: n.health})
 	names := cfg.Names
 	names.Log = cfg.Log
 	n.resolver = resolve.New(names)
-	n.engine = loop.NewGoroutineEngine()
 	n.http = httplb.New(n.engine, cfg.Log)
 	n.registry = telemetry.NewRegistry()
 	n.registry.Log = cfg.Log

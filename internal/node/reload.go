@@ -98,4 +98,5 @@ func (n *Node) Collect(e *telemetry.Emitter) {
 	if l := n.accessLog(); l != nil {
 		l.Collect(e)
 	}
+	n.collectEngine(e)
 }

@@ -76,8 +76,8 @@ func (k *compiler) pool(m *model.Pool) error {
 	p := &Pool{
 		Index: len(k.plan.Pools), Name: m.Name, Enabled: m.Enabled,
 		Policy: m.EndpointSteering.Policy, Position: position(m.Latitude, m.Longitude), WarmUp: m.ProfileWarmUp,
-		Load: k.tables.Load.Counter(load.Key{Pool: m.Name}),
-		TLS:  m.Protocol == model.PoolHTTPS, TLSFiles: m.TLS,
+		Load:     k.tables.Load.Counter(load.Key{Pool: m.Name}),
+		Protocol: m.Protocol, TLS: m.Protocol.OverTLS(), TLSFiles: m.TLS,
 		ConnectTimeout: m.ConnectTimeout, AnswerTimeout: m.AnswerTimeout,
 		IdleTimeout: m.IdleTimeout, MaxIdle: m.MaxIdleConnections,
 	}

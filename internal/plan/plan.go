@@ -106,6 +106,7 @@ type Pool struct {
 	Ring     *pick.Ring     // ring_hash
 	Maglev   *pick.Maglev   // maglev
 
+	Protocol       model.PoolProtocol
 	TLS            bool // endpoints are spoken to over TLS
 	TLSFiles       model.PoolTLS
 	ConnectTimeout time.Duration

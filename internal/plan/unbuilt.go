@@ -63,10 +63,6 @@ func (u *unbuilt) listener(at model.Place, l *model.Listener) {
 }
 
 func (u *unbuilt) pool(at model.Place, p *model.Pool) {
-	switch p.Protocol {
-	case model.PoolH2, model.PoolH2C, model.PoolAuto:
-		u.add(at.Key("protocol"), "endpoints are spoken to by http and https (HTTP/1.1)")
-	}
 	u.when(len(p.CheckRegions) > 0, at.Key("check_regions"), "probes run from this node")
 	u.when(p.LoadShedding.DefaultPercent > 0, at.Key("load_shedding").Key("default_percent"), "no traffic is shed")
 	u.when(p.LoadShedding.SessionPercent > 0, at.Key("load_shedding").Key("session_percent"), "no traffic is shed")

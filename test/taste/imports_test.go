@@ -51,7 +51,7 @@ var layers = []layer{
 		"the choice is a function of the plan and the tables, so that all planes share it and a recorded one can be replayed"},
 
 	// Planes: they know the engine and never each other.
-	{"internal/httplb", []string{"internal/model", "internal/plan", "internal/steer", "internal/health", "internal/load", "internal/h1", "internal/loop", "internal/telemetry", "internal/certs"},
+	{"internal/httplb", []string{"internal/model", "internal/plan", "internal/steer", "internal/health", "internal/load", "internal/h1", "internal/h2", "internal/loop", "internal/telemetry", "internal/certs"},
 		"a plane knows the engine that all planes share, the vocabulary, and no other plane; it neither reads files nor answers operators"},
 	{"internal/admin", []string{"internal/model", "internal/plan", "internal/health", "internal/load", "internal/resolve", "internal/telemetry"},
 		"it shows the plan and the tables as they are, and must not reach into the planes to do so"},
@@ -67,6 +67,8 @@ var layers = []layer{
 		"it runs whole nodes for tests, and knows them by what operators see; no program links it"},
 	{"test/http", []string{"test/lab", "internal/h1/h1test"},
 		"it holds only tests, which see the HTTP plane from outside"},
+	{"test/grpc", []string{"test/lab"},
+		"it holds only tests, which see gRPC through the HTTP plane from outside"},
 	{"test/load", []string{"test/lab", "internal/h1/h1test"},
 		"it runs the binary as a process and sees only what an operator sees"},
 	{"test/taste", nil,
@@ -101,10 +103,10 @@ var libraries = []struct {
 	{"github.com/miekg/dns", []string{"internal/resolve", "internal/config"}, "it is kept for its fixes, not for its interface: each further user is one to move later"},
 	{"github.com/prometheus", []string{"internal/telemetry"}, "counting is done by our own counters; Prometheus only reads them"},
 	{"github.com/cespare/xxhash/v2", []string{"internal/pick"}, "nodes must agree on hashes: there is one place that decides which"},
-	{"google.golang.org/grpc", []string{"internal/health"}, "only the health check speaks gRPC"},
+	{"google.golang.org/grpc", []string{"internal/health", "test/grpc"}, "only the health check speaks gRPC, and the test of what carries it"},
 	{"go.uber.org/goleak", []string{"test/lab"}, "tests look for what is left running; programs do not"},
-	{"golang.org/x/net", []string{"internal/h2", "internal/httplb", "internal/health", "internal/admin"}, "our HTTP/2 takes HPACK from it; endpoints are probed with it; the admin server bounds its connections"},
-	{"golang.org/x/sys", []string{"internal/loop", "internal/httplb", "internal/node"}, "system calls belong to what moves bytes, and to the watch over the configuration file"},
+	{"golang.org/x/net", []string{"internal/h2", "internal/health", "internal/admin"}, "our HTTP/2 takes HPACK from it; endpoints are probed with it; the admin server bounds its connections"},
+	{"golang.org/x/sys", []string{"internal/loop", "internal/node"}, "system calls belong to what moves bytes, and to the watch over the configuration file"},
 	{"golang.org/x/term", []string{"cmd/fairlead"}, "only the command line has a person before it"},
 	{"github.com/alecthomas/kong", []string{"cmd/fairlead"}, "only the command line has a command line"},
 }

@@ -106,7 +106,7 @@ var Malformed = []MalformedRequest{
 	{"version 2.0", line("GET / HTTP/2.0"), 505},
 	{"version 3.0", line("GET / HTTP/3.0"), 505},
 	{"version 9.9", line("GET / HTTP/9.9"), 505},
-	{"HTTP/2 preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505},
+	{"almost an HTTP/2 preface", "PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", 505},
 	{"lower-case version", line("GET / http/1.1"), 400},
 	{"mixed-case version", line("GET / Http/1.1"), 400},
 	{"version without minor", line("GET / HTTP/1"), 400},

@@ -1,0 +1,285 @@
+package httplb
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"io"
+	"sync/atomic"
+
+	"fairlead/internal/h1"
+	"fairlead/internal/h2"
+	"fairlead/internal/loop"
+)
+
+// h2stream is one HTTP/2 stream. The request's head is written down in HTTP/1.1
+// and read by the same parser as any other, so that there is one interpretation
+// of requests.
+type h2stream struct {
+	st  *h2.Stream
+	ln  *listener
+	set *settings
+	x   exchange
+
+	req  h1.Request
+	buf  []byte // the request's head, then fields of answers
+	pace pace
+
+	tunnel   bool // extended CONNECT: becomes an upgrade
+	awaiting atomic.Bool
+	in, out  int64
+}
+
+// serve answers the stream's request.
+func (s *h2stream) serve() {
+	s.x.begin(loop.Now())
+	head := s.st.Head()
+	if head.TooLarge {
+		s.ln.stats.countRefused(h1.ErrHeadLong)
+		s.refuse(h1.ErrHeadLong)
+		return
+	}
+	if head.Protocol != nil {
+		if string(head.Protocol) != "websocket" {
+			s.refuse(errTunnel)
+			return
+		}
+		s.tunnel = true
+	}
+	s.head1(head)
+	lim := s.set.heads
+	n, err := s.req.Parse(s.buf, &lim)
+	if err == nil && n != len(s.buf) {
+		err = h1.ErrControl
+	}
+	var e *h1.Error
+	if errors.As(err, &e) {
+		s.ln.stats.countRefused(e)
+		s.refuse(e)
+		return
+	}
+	done := s.bodyDone()
+	s.awaiting.Store(s.req.Expect100 && !done)
+	s.pace.start(s.set)
+	outcome := s.x.run(&s.req, nil, done)
+	s.x.finish(s.in, s.out)
+	if outcome == outcomeCut {
+		s.st.Reset(h2.CodeInternal)
+	}
+}
+
+// errTunnel refuses protocols that cannot be carried to endpoints.
+var errTunnel = &h1.Error{Status: 501, Reason: "protocol of an extended CONNECT that is not served"}
+
+// refuse answers a request that cannot be passed on.
+func (s *h2stream) refuse(e *h1.Error) {
+	s.x.fail(refusal(e.Status), e)
+	s.x.finish(s.in, s.out)
+}
+
+// close gives the stream back, with nothing of its request but buffers.
+func (s *h2stream) close() {
+	for _, b := range [...]*[]byte{&s.buf, &s.x.out, &s.x.hold, &s.x.text, &s.x.host} {
+		if cap(*b) > keepBuffer {
+			*b = nil
+		}
+	}
+	if cap(s.x.coding.Trailer()) > keepBuffer {
+		s.x.coding = h1.Chunked{}
+	}
+	s.st, s.ln, s.set = nil, nil, nil
+	s.req.Reset()
+	s.tunnel, s.in, s.out = false, 0, 0
+	s.x.detach()
+	h2streams.Put(s)
+}
+
+// head1 writes the request's head down in HTTP/1.1.
+func (s *h2stream) head1(h *h2.Head) {
+	b := s.buf[:0]
+	if s.tunnel {
+		b = append(b, "GET"...)
+	} else {
+		b = append(b, h.Method...)
+	}
+	b = append(b, ' ')
+	if h.Path != nil {
+		b = append(b, h.Path...)
+	} else {
+		b = append(b, h.Authority...) // CONNECT, which is refused as in HTTP/1.1
+	}
+	b = append(b, " HTTP/1.1\r\nHost: "...)
+	b = append(b, h.Authority...)
+	b = append(b, h1.CRLF...)
+	b = append(b, h.Lines...)
+	switch {
+	case s.tunnel: // RFC 8441 section 5: what HTTP/1.1 has instead
+		b = append(b, "Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: "...)
+		var key [16]byte
+		rand.Read(key[:])
+		b = base64.StdEncoding.AppendEncode(b, key[:])
+		b = append(b, h1.CRLF...)
+	case h.ContentLength >= 0:
+	case !h.End:
+		b = append(b, "Transfer-Encoding: chunked\r\n"...)
+	case expectsContent(h.Method):
+		// RFC 9110 section 8.6: a method that expects content says that
+		// there is none.
+		b = append(b, "Content-Length: 0\r\n"...)
+	}
+	s.buf = append(b, h1.CRLF...)
+	s.in = int64(len(s.buf))
+}
+
+func expectsContent(method []byte) bool {
+	switch string(method) {
+	case "POST", "PUT", "PATCH":
+		return true
+	}
+	return false
+}
+
+func (s *h2stream) nextBody() ([]byte, error) {
+	s.pace.resume()
+	for {
+		// A whole window follows the 100, whenever in the wait it comes.
+		awaiting := s.awaiting.Load()
+		s.st.SetReadDeadline(s.pace.deadline())
+		b, err := s.st.Read()
+		switch {
+		case err == nil:
+			s.awaiting.Store(false) // it did not wait
+			s.in += int64(len(b))
+			s.pace.add(len(b))
+			return b, nil
+		case err == io.EOF || err == errStopped:
+			s.pace.left = loop.Now()
+			return nil, err
+		case err != loop.ErrTimeout:
+			return nil, errClientGone
+		case awaiting: // a 100 that the endpoint has not given
+			s.pace.start(s.set)
+			s.pace.resume()
+		case s.pace.slow():
+			s.ln.stats.limits[limitBodyTimeout].Inc()
+			return nil, errSlowBody
+		}
+	}
+}
+
+func (s *h2stream) moveBody(loop.Conn, func()) (int64, error, error) { return 0, nil, nil }
+
+// bodyDone reports whether everything has been read: a tunnel has no body.
+func (s *h2stream) bodyDone() bool       { return s.tunnel || s.st.Exhausted() }
+func (s *h2stream) bodyTrailer() []byte  { return s.st.Trailer() }
+func (s *h2stream) stopBody(cause error) { s.st.Interrupt(cause) }
+func (s *h2stream) resumeBody() bool {
+	s.st.Resume()
+	return true
+}
+func (s *h2stream) release()         { s.st.Release() }
+func (s *h2stream) alive() bool      { return s.st.Alive() }
+func (s *h2stream) protocol() string { return "HTTP/2" }
+func (s *h2stream) cut()             { s.st.Reset(h2.CodeInternal) }
+
+func (s *h2stream) takeOver() (loop.Conn, []byte) { return s.st.Tunnel(), nil }
+
+// acceptField proves an upgrade in HTTP/1.1. In HTTP/2 the 200 does.
+var acceptField = []byte("sec-websocket-accept")
+
+func (s *h2stream) interim(res *h1.Response) error {
+	status := res.Status
+	lines := appendFields(s.buf[:0], &res.Message, answers)
+	switch status {
+	case 100:
+		s.awaiting.Store(false)
+	case 101:
+		status = 200
+		lines = s.buf[:0]
+		for i := range res.Fields {
+			f := &res.Fields[i]
+			if !f.Hop && !bytes.EqualFold(res.Name(f), acceptField) {
+				lines = append(lines, res.Line(f)...)
+				lines = append(lines, h1.CRLF...)
+			}
+		}
+	}
+	s.buf = lines
+	s.countHead(len(lines))
+	return s.wrote(s.st.Respond(status, lines, false))
+}
+
+// countHead counts a head as long as it would be in HTTP/1.1.
+func (s *h2stream) countHead(lines int) { s.out += int64(len("HTTP/2 200\r\n\r\n") + lines) }
+
+func (s *h2stream) head(res *h1.Response, body h1.Body, _ int64, data []byte, last bool) error {
+	lines := appendFields(s.buf[:0], &res.Message, answers)
+	if res.Length >= 0 && res.Status != 204 && body != h1.BodyChunked {
+		lines = appendLength(lines, res.Length)
+	}
+	s.buf = lines
+	s.countHead(len(lines))
+	s.out += int64(len(data))
+	return s.wrote(s.st.RespondBody(res.Status, lines, data, last))
+}
+
+func (s *h2stream) body(data []byte) error {
+	if len(data) == 0 {
+		return nil
+	}
+	return s.write(data, false)
+}
+
+func (s *h2stream) write(data []byte, last bool) error {
+	s.out += int64(len(data))
+	return s.wrote(s.st.Write(data, last))
+}
+
+// wrote sorts an error of writing to the client.
+func (s *h2stream) wrote(err error) error {
+	if err == loop.ErrStalled {
+		s.ln.stats.limits[limitSendTimeout].Inc()
+	}
+	return err
+}
+
+func (s *h2stream) move(from loop.Conn, n int64, how loop.Moving) (moved int64, endpointErr, clientErr error) {
+	return loop.Move(&h2sink{from, s, n}, from, n, how)
+}
+
+// h2sink takes the bytes that are moved to a stream, and ends it with the last.
+type h2sink struct {
+	loop.Conn
+	s    *h2stream
+	left int64
+}
+
+func (k *h2sink) Write(b []byte) error {
+	k.left -= int64(len(b))
+	return k.s.write(b, k.left <= 0)
+}
+
+func (s *h2stream) end(trailer []byte) error {
+	if len(trailer) > 0 {
+		return s.wrote(s.st.WriteTrailer(trailer))
+	}
+	return s.write(nil, true)
+}
+
+func (s *h2stream) page(f *failure) error {
+	body := f.page()
+	lines := append(s.buf[:0], "content-type: text/plain; charset=utf-8\r\ncache-control: no-store\r\n"...)
+	lines = appendLength(lines, int64(len(body)))
+	if f.status == 405 {
+		lines = append(lines, allowLine...)
+	}
+	s.countHead(len(lines))
+	if s.x.isHead {
+		body = ""
+	}
+	s.out += int64(len(body))
+	at := len(lines)
+	s.buf = append(lines, body...)
+	return s.wrote(s.st.RespondBody(f.status, s.buf[:at], s.buf[at:], true))
+}

@@ -1,0 +1,146 @@
+package httplb
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+
+	"fairlead/internal/h2"
+	"fairlead/internal/loop"
+	"fairlead/internal/model"
+	"fairlead/internal/plan"
+)
+
+// shared are the HTTP/2 connections of one driver to an endpoint; the mutex of
+// the struct that it is a part of guards it.
+type shared struct {
+	clients []*h2.Client
+	// One task at a time makes a connection, as all that wait can then share
+	// it; the bells are theirs.
+	dialling bool
+	waiting  []loop.Bell
+}
+
+// newClientConfig makes the bounds of HTTP/2 connections to a pool's endpoints,
+// nil where they speak HTTP/1.1.
+func newClientConfig(p *plan.Pool, stats *endpointStats) *h2.Config {
+	switch p.Protocol {
+	case model.PoolH2, model.PoolH2C, model.PoolAuto:
+	default:
+		return nil
+	}
+	scheme := "http"
+	if p.TLS {
+		scheme = "https"
+	}
+	return &h2.Config{
+		HeaderBytes: answerLimits.HeadBytes, HeaderCount: answerLimits.Fields,
+		HeaderTimeout: p.AnswerTimeout, IdleTimeout: p.IdleTimeout, WriteTimeout: p.AnswerTimeout,
+		Scheme: scheme,
+		Count:  func(e h2.Event) { stats.http2[e].Inc() },
+	}
+}
+
+// protocols returns what endpoints of a pool are offered to speak over TLS.
+func protocols(p *plan.Pool) []string {
+	switch p.Protocol {
+	case model.PoolH2:
+		return []string{"h2"}
+	case model.PoolAuto:
+		return []string{"h2", "http/1.1"}
+	}
+	return []string{"http/1.1"}
+}
+
+// errNoHTTP2 says that an endpoint does not speak what its pool is declared to.
+var errNoHTTP2 = errors.New("endpoint did not agree to speak HTTP/2")
+
+// share returns a part of an HTTP/2 connection, which is made if there is none
+// with room. An endpoint that may choose may have chosen HTTP/1.1.
+func (u *upstream) share(d loop.Driver, from loop.Sources, e *plan.Endpoint, to netip.AddrPort, deadline loop.Time) (*upstreamConn, *failure, error) {
+	own := &u.own[d.Index()]
+	for {
+		own.mu.Lock()
+		client := own.usable(e)
+		if client == nil && !own.dialling {
+			own.dialling = true
+			own.mu.Unlock()
+			break
+		}
+		var bell loop.Bell
+		if client == nil {
+			bell = d.Bell()
+			own.waiting = append(own.waiting, bell)
+		}
+		own.mu.Unlock()
+		if bell != nil {
+			if err := bell.Wait(deadline); err != nil {
+				return nil, failConnect, err
+			}
+			if u.noHTTP2.Load() {
+				return u.single(d, from, e, to, deadline)
+			}
+			continue
+		}
+		return &upstreamConn{Conn: client.Conn(), up: u, of: client, own: own, reused: true}, nil, nil
+	}
+	c, f, err := u.dialHTTP2(d, from, e, to, deadline)
+	own.mu.Lock()
+	waiting := own.waiting
+	own.dialling, own.waiting = false, nil
+	own.mu.Unlock()
+	for _, bell := range waiting {
+		bell.Ring()
+	}
+	return c, f, err
+}
+
+// usable returns a connection that takes another request, to an address that the
+// endpoint still has.
+func (s *shared) usable(e *plan.Endpoint) *h2.Client {
+	n := e.ResolvedName()
+	for _, c := range s.clients {
+		if c.Usable() && (n == nil || n.Has(c.Remote().Addr())) {
+			return c
+		}
+	}
+	return nil
+}
+
+// dialHTTP2 makes an HTTP/2 connection and returns a part of it.
+func (u *upstream) dialHTTP2(d loop.Driver, from loop.Sources, e *plan.Endpoint, to netip.AddrPort, deadline loop.Time) (*upstreamConn, *failure, error) {
+	c, protocol, f, err := u.dial(d, from, e, to, deadline)
+	switch {
+	case f != nil:
+		return nil, f, err
+	case u.tls != nil && protocol != "h2" && u.key.protocol == model.PoolAuto:
+		u.noHTTP2.Store(true)
+		return u.exclusive(c), nil, nil
+	case u.tls != nil && protocol != "h2":
+		c.Close()
+		return nil, failTLS, errNoHTTP2
+	}
+	client := h2.NewClient(d, c, u.http2)
+	u.opened()
+	own := &u.own[d.Index()]
+	own.mu.Lock()
+	own.clients = append(own.clients, client)
+	own.mu.Unlock()
+	d.Spawn(func() {
+		client.Wait()
+		own.mu.Lock()
+		own.clients = slices.DeleteFunc(own.clients, func(c *h2.Client) bool { return c == client })
+		own.mu.Unlock()
+		u.load.ConnectionClosed()
+		u.pool.ConnectionClosed()
+	})
+	return &upstreamConn{Conn: client.Conn(), up: u, of: client, own: own}, nil, nil
+}
+
+// lost reports whether err is an HTTP/2 endpoint's way to end an exchange without
+// an answer.
+func lost(err error) bool {
+	var s *h2.StreamError
+	var c *h2.ConnError
+	return errors.As(err, &s) && s.Remote || errors.As(err, &c) && c.Remote
+}
