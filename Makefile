@@ -17,6 +17,10 @@ export FUZZTIME
 # What `make bench` passes on, for example BENCH='-scenario small64 -rounds 3'.
 BENCH ?=
 
+# What `make soak` passes on, for example SOAK='-run TestSoak/loop'. Each engine
+# takes FAIRLEAD_SOAK_MINUTES (30) in TestSoak, at most 60 for both to be done.
+SOAK ?=
+
 # Debian packages: what the tests use, and what the benchmark does beyond it.
 TEST_PACKAGES  := curl nghttp2-client openssl iproute2 socat gcc libc6-dev
 BENCH_PACKAGES := haproxy nginx-light wrk nghttp2-client util-linux
@@ -66,8 +70,8 @@ gen: ## write generated files again: go generate, and the list of public names
 e2e: ## run the tests under test/ against the real binary, uncached
 	go test -count=1 ./test/...
 
-soak: ## run the tests that need load and time in their long form
-	FAIRLEAD_SOAK=1 go test -count=1 -timeout 40m -v ./test/load
+soak: ## run the tests that need load and time in their long form, hours; options in SOAK
+	FAIRLEAD_SOAK=1 go test -count=1 -timeout 3h -v $(SOAK) ./test/load
 
 cross: ## build for the other platforms that are supported
 	@set -e; for platform in linux/arm64 darwin/arm64; do \

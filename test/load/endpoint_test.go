@@ -48,7 +48,12 @@ type endpointProcess struct {
 
 func startEndpoint(t testing.TB) *endpointProcess {
 	t.Helper()
-	e := &endpointProcess{t: t, addr: "127.0.0.1:0"}
+	return startEndpointOn(t, "127.0.0.1:0")
+}
+
+func startEndpointOn(t testing.TB, addr string) *endpointProcess {
+	t.Helper()
+	e := &endpointProcess{t: t, addr: addr}
 	e.start()
 	t.Cleanup(e.kill)
 	return e
@@ -123,13 +128,15 @@ func endpoint(name string) http.Handler {
 		code, _ := strconv.Atoi(r.FormValue("code"))
 		w.WriteHeader(code)
 	})
-	// /download?size=N[&chunked=1] answers with N bytes of pattern.
+	// /download?size=N[&seed=S][&chunked=1] answers with N bytes of the pattern
+	// that begins at S.
 	mux.HandleFunc("/download", func(w http.ResponseWriter, r *http.Request) {
 		size, _ := strconv.ParseInt(r.FormValue("size"), 10, 64)
+		seed, _ := strconv.ParseInt(r.FormValue("seed"), 10, 64)
 		if r.FormValue("chunked") == "" {
 			w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 		}
-		io.CopyBuffer(struct{ io.Writer }{w}, &pattern{left: size}, make([]byte, 64<<10))
+		io.CopyBuffer(struct{ io.Writer }{w}, &pattern{at: seed, left: size}, make([]byte, 64<<10))
 	})
 	// /upload answers with the length and the hash of what came.
 	mux.HandleFunc("/upload", func(w http.ResponseWriter, r *http.Request) {
@@ -191,9 +198,12 @@ func (d *digest) Write(b []byte) (int, error) {
 func (d *digest) String() string { return fmt.Sprint(d.n, " ", hex.EncodeToString(d.h.Sum(nil))) }
 
 // digestOf returns the digest of a pattern.
-func digestOf(size int64) string {
+func digestOf(size int64) string { return digestFrom(0, size) }
+
+// digestFrom returns the digest of a pattern that begins at seed.
+func digestFrom(seed, size int64) string {
 	d := newDigest()
-	io.CopyBuffer(d, struct{ io.Reader }{&pattern{left: size}}, make([]byte, 64<<10))
+	io.CopyBuffer(d, struct{ io.Reader }{&pattern{at: seed, left: size}}, make([]byte, 64<<10))
 	return d.String()
 }
 
