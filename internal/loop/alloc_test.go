@@ -7,32 +7,40 @@ import (
 	"time"
 )
 
-// The socket allocates nothing for a read, a write or a question, whatever
+// A socket allocates nothing for a read, a write or a question, whatever
 // deadlines move.
 func TestAllocations(t *testing.T) {
 	if raceDetector {
 		t.Log("allocations mean nothing with the race detector")
 		return
 	}
-	p := kinds[0].new(t)
-	go func() { // echoes
-		b := make([]byte, 64<<10)
-		for {
-			n, err := p.peer.Read(b)
-			if err != nil {
-				return
-			}
-			if _, err := p.peer.Write(b[:n]); err != nil {
-				return
-			}
-		}
-	}()
-	c := p.c
+	for _, name := range []string{"socket", "fiber socket"} {
+		t.Run(name, func(t *testing.T) {
+			p := kindOf(name).new(t)
+			go func() { // echoes
+				b := make([]byte, 64<<10)
+				for {
+					n, err := p.peer.Read(b)
+					if err != nil {
+						return
+					}
+					if _, err := p.peer.Write(b[:n]); err != nil {
+						return
+					}
+				}
+			}()
+			p.do(func() { p.allocatesNothing() })
+		})
+	}
+}
+
+func (p *pair) allocatesNothing() {
+	c, t := p.c, p.t
 	c.SetWriteTimeout(time.Minute)
 	hello, world := []byte("hello "), []byte("world")
 	must := func(err error) {
 		if err != nil {
-			t.Fatal(err)
+			t.Error(err)
 		}
 	}
 	for _, op := range []struct {
@@ -86,5 +94,44 @@ func TestAllocations(t *testing.T) {
 		if n := testing.AllocsPerRun(300, op.run); n > 0 {
 			t.Errorf("%s: %v allocations", op.name, n)
 		}
+	}
+}
+
+// A connection that idles between its requests needs no new memory for that.
+func TestIdleAllocatesNothing(t *testing.T) {
+	if raceDetector {
+		t.Log("allocations mean nothing with the race detector")
+		return
+	}
+	p := kindOf("fiber socket").new(t)
+	var serve func()
+	serve = func() {
+		for {
+			p.c.SetReadDeadline(Now().Add(patience))
+			b, err := p.c.Read(nil)
+			if err != nil || p.c.Write(b) != nil {
+				return
+			}
+			p.c.SetReadDeadline(Now().Add(time.Minute))
+			if !p.driver.Idle(p.c, serve) {
+				return
+			}
+		}
+	}
+	p.driver.Go(func() {
+		if p.driver.Idle(p.c, serve) {
+			serve()
+		}
+	})
+	hello, b := []byte("hello"), make([]byte, 5)
+	cycle := func() {
+		p.peer.Write(hello)
+		if n, err := p.peer.Read(b); n != 5 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	cycle()
+	if n := testing.AllocsPerRun(300, cycle); n > 0 {
+		t.Errorf("%v allocations", n)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	mrand "math/rand/v2"
@@ -22,6 +23,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"fairlead/internal/loop/looptest"
 )
 
 // The tests of this package run over every kind of connection there is. What a
@@ -352,7 +355,13 @@ func TestMain(m *testing.M) {
 		lent.Add(-1)
 		copy(b, dead)
 	}
-	os.Exit(m.Run())
+	watch := looptest.Every(20 * time.Millisecond)
+	code := m.Run()
+	for _, stack := range watch.Stop() {
+		fmt.Printf("a loop was blocked:\n%s\n\n", stack)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 // isReset reports whether err says that the connection was cut.

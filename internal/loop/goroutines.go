@@ -54,6 +54,9 @@ func (d *Goroutines) run(f func()) {
 	f()
 }
 
+// Start implements Driver.
+func (d *Goroutines) Start(f func()) { go d.run(f) }
+
 // Go implements Driver.
 func (d *Goroutines) Go(f func()) { go d.run(f) }
 

@@ -4,8 +4,6 @@ import (
 	"io"
 	"net"
 	"runtime"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -28,35 +26,34 @@ func fill(t *testing.T, ln *net.TCPListener) {
 // TestNothingLeaks makes two thousand connections through every end that a
 // connection can have, and counts what is left.
 func TestNothingLeaks(t *testing.T) {
+	t.Run("goroutines", func(t *testing.T) {
+		nothingLeaks(t, goroutines, func(t *testing.T, nc *net.TCPConn) Conn { return New(nc) })
+	})
+	t.Run("fibers", func(t *testing.T) {
+		nothingLeaks(t, fibers, func(t *testing.T, nc *net.TCPConn) Conn { return fibers.adopt(t, nc) })
+	})
+}
+
+func nothingLeaks(t *testing.T, d Driver, wrap func(*testing.T, *net.TCPConn) Conn) {
 	ln, addr := listen(t)
 	type counts struct {
-		goroutines, descriptors int
-		buffers                 int64
+		goroutines, descriptors, fibers, conns int
+		buffers                                int64
 	}
-	count := func() counts { return counts{runtime.NumGoroutine(), descriptors(t) - 2*freePipes(), lent.Load()} }
-
-	var serving sync.WaitGroup
-	serve := func() { // echoes with a loop connection until it ends
-		nc, err := ln.Accept()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		serving.Go(func() {
-			c := New(nc)
-			defer c.Close()
-			defer c.Release()
-			for {
-				b, err := c.Read(nil)
-				if err != nil || c.Write(b) != nil {
-					return
-				}
-			}
+	count := func() (c counts) {
+		free := 0
+		fibers.do(func() {
+			free, c.fibers, c.conns = len(fibers.free), fibers.made-len(fibers.free), fibers.open
 		})
+		c.goroutines = runtime.NumGoroutine() - free
+		c.descriptors = descriptors(t) - 2*freePipes()
+		c.buffers = lent.Load()
+		return c
 	}
+
 	bulk := make([]byte, 2*copyFirst)
-	one := func(i int) {
-		c, err := goroutines.Dial(addr, Sources{}, Now().Add(patience))
+	one := func(i int, dst Conn) {
+		c, err := d.Dial(addr, Sources{}, Now().Add(patience))
 		if err != nil {
 			t.Error(err)
 			return
@@ -81,13 +78,12 @@ func TestNothingLeaks(t *testing.T) {
 			c.CloseWrite()
 			c.Read(nil)
 		case 4:
-			if i%40 == 4 { // spliced in a circle, then cut
-				nc, peer := sockets(t)
-				go io.Copy(io.Discard, peer)
-				go c.Write(bulk)
-				Move(New(nc), c, int64(len(bulk))-1000, Moving{Timeout: patience})
-				nc.Close()
-				peer.Close()
+			if dst != nil { // spliced in a circle, then cut
+				writer := d.Spawn(func() { c.Write(bulk) })
+				Move(dst, c, int64(len(bulk))-1000, Moving{Timeout: patience})
+				c.Abort()
+				writer.Wait()
+				dst.Close()
 			}
 		}
 		c.Release()
@@ -96,81 +92,96 @@ func TestNothingLeaks(t *testing.T) {
 	round := func(n int) {
 		const together = 25
 		for i := 0; i < n; i += together {
-			var wg sync.WaitGroup
+			var tasks []Task
 			for k := range together {
-				wg.Go(func() { one(i + k) })
+				var dst Conn
+				if (i+k)%40 == 4 {
+					nc, peer := sockets(t)
+					go func() {
+						io.Copy(io.Discard, peer)
+						peer.Close()
+					}()
+					dst = wrap(t, nc)
+				}
+				tasks = append(tasks, d.Spawn(func() { one(i+k, dst) }))
 			}
 			for range together {
-				serve()
+				nc, err := ln.AcceptTCP()
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := wrap(t, nc)
+				tasks = append(tasks, d.Spawn(func() {
+					defer c.Close()
+					defer c.Release()
+					echo(d, c)
+				}))
 			}
-			wg.Wait()
+			for _, task := range tasks {
+				task.Wait()
+			}
 		}
-		serving.Wait()
 	}
 	round(50) // what is made once
 	before := count()
 	round(2000)
 	// What other tests left may end meanwhile.
 	var after counts
+	defer func() { t.Logf("%+v before, %+v after", before, after) }()
 	until(t, "nothing is left", func() bool {
 		after = count()
-		return after.goroutines <= before.goroutines && after.descriptors <= before.descriptors && after.buffers <= before.buffers
+		return after.goroutines <= before.goroutines && after.descriptors <= before.descriptors && after.buffers <= before.buffers &&
+			after.fibers <= before.fibers && after.conns <= before.conns
 	})
-	t.Logf("%+v before, %+v after", before, after)
 	if n := freePipes(); n > maxFreePipes {
 		t.Errorf("%d pipes are kept, want at most %d", n, maxFreePipes)
 	}
 }
 
+// eachSplice runs f with routes that are spliced.
+func eachSplice(t *testing.T, f func(t *testing.T, r route)) {
+	for _, name := range []string{"socket", "fiber socket"} {
+		t.Run(name, func(t *testing.T) { f(t, route{kindOf(name).new(t), kindOf(name).new(t)}) })
+	}
+}
+
 // Without a descriptor for a pipe, a bulk stream is copied to its end.
 func TestMoveWithoutPipes(t *testing.T) {
-	r := route{kinds[0].new(t), kinds[0].new(t)}
-	data := pattern(7, 4*copyFirst)
-	var was syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
-		t.Fatal(err)
-	}
-	restore := func() {
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
-			t.Fatal(err)
+	eachSplice(t, func(t *testing.T, r route) {
+		data := pattern(7, 4*copyFirst)
+		pipes.Lock()
+		free := pipes.free
+		pipes.free = nil
+		pipes.Unlock()
+		for _, p := range free {
+			p.put(false)
 		}
-	}
-	defer restore()
-	pipes.Lock()
-	free := pipes.free
-	pipes.free = nil
-	pipes.Unlock()
-	for _, p := range free {
-		p.put(false)
-	}
-	limited := was
-	limited.Cur = 0
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limited); err != nil {
-		t.Fatal(err)
-	}
-	go feed(r.src.peer, data)
-	task, m := r.move(int64(len(data)), Moving{Timeout: patience})
-	r.dst.expect(data)
-	task.Wait()
-	m.want(t, int64(len(data)), nil, nil)
-	if n := freePipes(); n != 0 {
-		t.Errorf("%d pipes were made", n)
-	}
+		defer withoutDescriptors(t)()
+		go feed(r.src.peer, data)
+		task, m := r.move(int64(len(data)), Moving{Timeout: patience})
+		r.dst.expect(data)
+		task.Wait()
+		m.want(t, int64(len(data)), nil, nil)
+		if n := freePipes(); n != 0 {
+			t.Errorf("%d pipes were made", n)
+		}
+	})
 }
 
 // Pipes are only kept when they are empty.
 func TestPipesAreKeptEmpty(t *testing.T) {
-	r := route{kinds[0].new(t), kinds[0].new(t)}
-	r.dst.c.SetWriteTimeout(20 * time.Millisecond)
-	task, m := r.move(-1, Moving{Timeout: patience})
-	go feed(r.src.peer, make([]byte, 48<<20))
-	task.Wait()
-	m.want(t, m.n, nil, ErrStalled)
-	pipes.Lock()
-	defer pipes.Unlock()
-	for _, p := range pipes.free {
-		if n, err := unix.IoctlGetInt(p.r, unix.TIOCINQ); n != 0 || err != nil {
-			t.Errorf("a pipe that is kept holds %d bytes, %v", n, err)
+	eachSplice(t, func(t *testing.T, r route) {
+		r.dst.c.SetWriteTimeout(20 * time.Millisecond)
+		task, m := r.move(-1, Moving{Timeout: patience})
+		go feed(r.src.peer, make([]byte, 48<<20))
+		task.Wait()
+		m.want(t, m.n, nil, ErrStalled)
+		pipes.Lock()
+		defer pipes.Unlock()
+		for _, p := range pipes.free {
+			if n, err := unix.IoctlGetInt(p.r, unix.TIOCINQ); n != 0 || err != nil {
+				t.Errorf("a pipe that is kept holds %d bytes, %v", n, err)
+			}
 		}
-	}
+	})
 }

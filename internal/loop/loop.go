@@ -2,9 +2,18 @@
 //
 // Protocol code is written straight: it reads, writes and waits as if it were
 // alone. It never sees a net.Conn, a bufio.Reader or a channel, only [Conn] and
-// [Driver], so that the driver can be changed beneath it. The driver here,
-// [Goroutines], runs every connection on a goroutine of its own and waits in
-// Go's network poller.
+// [Driver], so that the driver can be changed beneath it. An [Engine] has the
+// drivers of a process and spreads connections over them. There are two kinds:
+//
+//   - On Linux, event loops ([NewLoopEngine]): each has its own epoll descriptor,
+//     timers and listening sockets, and runs its tasks as fibers, coroutines
+//     that give control back to the loop where they have to wait. A connection
+//     that idles owns neither a fiber nor a buffer.
+//   - Everywhere, goroutines ([NewGoroutineEngine]): one for each task, which
+//     waits in Go's network poller. Tests run on it with pipes and a clock of
+//     their own.
+//
+// The tests of this package hold both to the same contract.
 //
 // # Borrowed bytes
 //
@@ -13,8 +22,17 @@
 // processor's cache. What Read returned is valid until the code that holds it
 // waits again, on any connection: for the next Read, for a Write that does not
 // fit into the socket, for a connection to an endpoint. Whatever is needed
-// longer must be copied first. (This driver keeps the bytes until the next Read
-// or Release of the same connection; code that relies on that breaks on others.)
+// longer must be copied first. (On goroutines the bytes are kept until the next
+// Read or Release of the same connection; code that relies on that breaks on
+// event loops, where the tests overwrite them as soon as their task waits.)
+//
+// # Blocking
+//
+// A task of an event loop waits only in the ways of Conn, Driver, Task and Bell.
+// Whatever else may block, like files, names to be looked up, or locks that are
+// held for long, holds up all connections of the loop and belongs into
+// Driver.Do. A task that holds its loop for more than 10 ms is counted and told,
+// see [Options]; package looptest finds those that block it.
 //
 // # Concurrency
 //
@@ -123,6 +141,9 @@ type Bell interface {
 type Driver interface {
 	// Spawn runs f beside the caller.
 	Spawn(f func()) Task
+	// Start is Spawn for tasks that nobody waits for. It allocates nothing
+	// that it can avoid.
+	Start(f func())
 	// Go runs f as a task. It may be called by anyone.
 	Go(f func())
 	// Do runs f, which may block, while other tasks go on.

@@ -276,6 +276,9 @@ func (l *eventLoop) Spawn(f func()) Task {
 	return t
 }
 
+// Start implements Driver.
+func (l *eventLoop) Start(f func()) { l.start(f, nil) }
+
 // Go implements Driver.
 func (l *eventLoop) Go(f func()) { l.post(postFunc(func() { l.start(f, nil) })) }
 

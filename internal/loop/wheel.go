@@ -14,8 +14,8 @@ import (
 // level, about 50 days.
 type wheel struct {
 	at    int64 // the next tick to look at
-	used  [wheelLevels]uint64
-	slots [wheelLevels][wheelSlots]*timer
+	used  [wheelLevels + 1]uint64
+	slots [wheelLevels + 1][wheelSlots]*timer // the last level holds those that fire now
 }
 
 const (
@@ -83,7 +83,7 @@ func (w *wheel) remove(t *timer) {
 
 // next returns the next tick at which there is something to do.
 func (w *wheel) next() (tick int64, ok bool) {
-	for level, used := range w.used {
+	for level, used := range w.used[:wheelLevels] {
 		if used == 0 {
 			continue
 		}
@@ -114,12 +114,24 @@ func (w *wheel) advance(now Time) {
 			}
 		}
 		w.at++ // what is set by those that fire comes later
-		head := &w.slots[0][tick&(wheelSlots-1)]
-		for *head != nil {
-			t := *head
-			w.remove(t)
-			t.on.expired()
-		}
+		w.fire(int(tick & (wheelSlots - 1)))
+	}
+}
+
+// fire fires the timers of a slot. They are taken out of it first, as those that
+// are set meanwhile may belong there, for the next turn.
+func (w *wheel) fire(slot int) {
+	first := &w.slots[wheelLevels][0]
+	*first = w.slots[0][slot]
+	w.slots[0][slot] = nil
+	w.used[0] &^= 1 << slot
+	for t := *first; t != nil; t = t.next {
+		t.level, t.slot = wheelLevels, 0
+	}
+	for *first != nil {
+		t := *first
+		w.remove(t)
+		t.on.expired()
 	}
 }
 

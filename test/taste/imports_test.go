@@ -30,6 +30,8 @@ var layers = []layer{
 		"it moves bytes and must not know what they mean"},
 	{"internal/h2", []string{"internal/h1", "internal/loop"},
 		"it carries messages over one connection; whose they are and where they go is for the planes"},
+	{"internal/loop/looptest", nil,
+		"it reads the stacks of loops as text, so that tests of any package can look for what blocks them; no program links it"},
 	{"internal/pick", nil,
 		"it is arithmetic over weights and hashes, which every plane shares"},
 	{"internal/load", nil,

@@ -1,0 +1,79 @@
+//go:build linux
+
+package looptest
+
+import (
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"fairlead/internal/loop"
+)
+
+func TestWatch(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		block func(d loop.Driver, until <-chan struct{})
+		found string // in the stack; "" is nothing
+	}{
+		{"nothing", func(loop.Driver, <-chan struct{}) {}, ""},
+		{"sleep of a driver", func(d loop.Driver, _ <-chan struct{}) { d.Sleep(100 * time.Millisecond) }, ""},
+		{"Do", func(d loop.Driver, until <-chan struct{}) { d.Do(func() { <-until }) }, ""},
+		{"work", func(_ loop.Driver, until <-chan struct{}) {
+			for {
+				select {
+				case <-until:
+					return
+				default:
+				}
+			}
+		}, ""},
+		{"channel", func(_ loop.Driver, until <-chan struct{}) { <-until }, "chan receive"},
+		{"sleep", func(loop.Driver, <-chan struct{}) { time.Sleep(200 * time.Millisecond) }, "sleep"},
+		{"lock", func(_ loop.Driver, until <-chan struct{}) {
+			var mu sync.Mutex
+			mu.Lock()
+			go func() {
+				<-until
+				mu.Unlock()
+			}()
+			mu.Lock()
+		}, "sync.Mutex.Lock"},
+		{"pipe", func(_ loop.Driver, until <-chan struct{}) {
+			r, w, err := os.Pipe()
+			if err != nil {
+				panic(err)
+			}
+			go func() {
+				<-until
+				w.Close()
+			}()
+			r.Read(make([]byte, 1))
+			r.Close()
+		}, "IO wait"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, err := loop.NewLoopEngine(loop.Options{Loops: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			w := Every(time.Millisecond)
+			until, done := make(chan struct{}), make(chan struct{})
+			d := e.Drivers()[0]
+			d.Go(func() {
+				c.block(d, until)
+				close(done)
+			})
+			time.Sleep(100 * time.Millisecond)
+			close(until)
+			<-done
+			stacks := w.Stop()
+			if c.found == "" && len(stacks) > 0 || c.found != "" && !strings.Contains(strings.Join(stacks, "\n"), c.found) {
+				t.Errorf("found %q, want %q", stacks, c.found)
+			}
+		})
+	}
+}

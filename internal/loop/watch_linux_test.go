@@ -1,0 +1,95 @@
+package loop
+
+import (
+	"crypto/sha256"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A task that holds its loop is counted once and told, with the place.
+func TestHeld(t *testing.T) {
+	var mu sync.Mutex
+	var told []string
+	e, err := NewLoopEngine(Options{Loops: 2, Held: func(where string, d time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		if d < holdLimit {
+			t.Errorf("told after %v", d)
+		}
+		told = append(told, where)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	ds := e.Drivers()
+	for range 2 { // the second time it is too early to tell again
+		onTask(ds[1], func() {
+			b := make([]byte, 1<<20)
+			for end := Now().Add(300 * time.Millisecond); Now() < end; {
+				sha256.Sum256(b)
+			}
+		})
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(told) != 1 || !strings.Contains(told[0], "crypto/") {
+		t.Errorf("told of %q, want one place in crypto/sha256", told)
+	}
+	s := e.Stats().Loops
+	if s[0].Held != 0 || s[1].Held != 2 || s[1].LongestHeld < 100*time.Millisecond || s[1].LongestHeld > 300*time.Millisecond+late {
+		t.Errorf("%+v, want two turns that held loop 1", s)
+	}
+}
+
+// Many short turns, and waiting, do not count.
+func TestNotHeld(t *testing.T) {
+	e, err := NewLoopEngine(Options{Loops: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	d := e.Drivers()[0]
+	onTask(d, func() {
+		for end := Now().Add(100 * time.Millisecond); Now() < end; {
+			d.Sleep(0)
+		}
+		d.Sleep(100 * time.Millisecond)
+	})
+	if s := e.Stats().Loops[0]; s.Held > 2 { // the machine itself may pause
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestInnermost(t *testing.T) {
+	const profile = `1 @ 0x1 0x2
+# labels: {"loop":"3"}
+#	0x4a	runtime.memmove+0x4a		/go/src/runtime/memmove_amd64.s:1
+#	0x5b	bytes.Clone+0x5b		/go/src/bytes/bytes.go:7
+#	0x6c	fairlead/internal/httplb.(*session).serve+0x6c	/src/internal/httplb/session.go:99
+#	0x7d	fairlead/internal/loop.(*fiber).once+0x7d	/src/internal/loop/fiber_linux.go:60
+#	0x8e	iter.Pull[...].func1+0x8e	/go/src/iter/iter.go:1`
+	want := "bytes.Clone (bytes.go:7) < fairlead/internal/httplb.(*session).serve (session.go:99)"
+	if got := innermost(profile); got != want {
+		t.Errorf("innermost() = %q, want %q", got, want)
+	}
+}
+
+// Both ways to wait pass the same.
+func TestWaitOutside(t *testing.T) {
+	t.Setenv("FAIRLEAD_LOOP_WAIT", "outside")
+	e, err := NewLoopEngine(Options{Loops: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	ln := serveOn(t, e, loopback, echo)
+	for range 20 {
+		if err := echoes(ln.Addr()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	onTask(e.Drivers()[0], func() { e.Drivers()[0].Sleep(20 * time.Millisecond) })
+}
