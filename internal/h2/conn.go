@@ -148,14 +148,14 @@ func (c *conn) greet() {
 	c.kick()
 }
 
-// unlock unlocks mu and starts the writing task if that is due: Spawn may run it
+// unlock unlocks mu and starts the writing task if that is due: Start may run it
 // at once.
 func (c *conn) unlock() {
 	start := c.writerStart
 	c.writerStart = false
 	c.mu.Unlock()
 	if start {
-		c.d.Spawn(c.writeFunc)
+		c.d.Start(c.writeFunc)
 	}
 }
 
@@ -177,17 +177,16 @@ func (c *conn) read(b []byte) error {
 			}
 			c.weedFresh()
 			c.unlock()
-			// What is lent to this task outlives Spawn, which is no wait.
+			if err == nil {
+				// Nothing that is lent outlives Spawn, or a read that ends
+				// without bytes.
+				c.part = append(c.part[:0], rest...)
+				b = c.part
+			}
 			c.spawnFresh()
 			if err != nil {
 				return err
 			}
-			b = rest
-		}
-		if len(b) > 0 || len(c.part) > 0 {
-			// A read that ends without bytes loses what was lent.
-			c.part = append(c.part[:0], b...)
-			b = c.part
 		}
 		var err error
 		if b, err = c.more(b); err != nil {

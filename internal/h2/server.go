@@ -55,7 +55,7 @@ func (c *conn) spawnFresh() {
 	for i, s := range c.fresh {
 		c.fresh[i] = nil
 		if s != nil {
-			c.d.Spawn(s.run)
+			c.d.Start(s.run)
 		}
 	}
 	c.fresh = c.fresh[:0]

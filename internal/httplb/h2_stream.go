@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/base64"
-	"errors"
 	"io"
 	"sync/atomic"
 
@@ -53,8 +52,8 @@ func (s *h2stream) serve() {
 	if err == nil && n != len(s.buf) {
 		err = h1.ErrControl
 	}
-	var e *h1.Error
-	if errors.As(err, &e) {
+	if err != nil {
+		e := err.(*h1.Error)
 		s.ln.stats.countRefused(e)
 		s.refuse(e)
 		return

@@ -244,7 +244,7 @@ func (l *listener) admit(d loop.Driver, c loop.Conn) {
 	l.sessions.Add(1)
 	k := &client{d: d, c: c, ln: l, peer: peer}
 	k.resume = k.run
-	d.Spawn(func() { k.begin(set) })
+	d.Start(func() { k.begin(set) })
 }
 
 // recovered keeps a defect that one connection meets from ending the process.

@@ -126,7 +126,7 @@ func (u *upstream) dialHTTP2(d loop.Driver, from loop.Sources, e *plan.Endpoint,
 	own.mu.Lock()
 	own.clients = append(own.clients, client)
 	own.mu.Unlock()
-	d.Spawn(func() {
+	d.Start(func() {
 		client.Wait()
 		own.mu.Lock()
 		own.clients = slices.DeleteFunc(own.clients, func(c *h2.Client) bool { return c == client })
