@@ -12,7 +12,7 @@ import (
 	"fairlead/internal/loop"
 )
 
-// inline is a driver whose tasks run at once, within Spawn, so that what they
+// inline is a driver whose tasks run at once, within Start, so that what they
 // allocate can be told from what goroutines do.
 type inline struct{ *loop.Goroutines }
 
@@ -20,6 +20,7 @@ type noTask struct{}
 
 func (noTask) Wait() {}
 
+func (inline) Start(f func())           { f() }
 func (inline) Spawn(f func()) loop.Task { f(); return noTask{} }
 
 // discard is a connection that takes everything.

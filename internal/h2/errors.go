@@ -98,6 +98,7 @@ var (
 	errPingTimeout  = errors.New("HTTP/2 connection is dead: PING was not answered")
 	errEnded        = errors.New("HTTP/2 stream: written after its end")
 	errHeadTwice    = errors.New("HTTP/2 stream: head was sent already")
+	errStatus       = errors.New("HTTP/2 stream: status is not 100 to 999, or is 101")
 	errNoHead       = errors.New("HTTP/2 stream: body or trailers before the head")
 	errStreamClosed = errors.New("HTTP/2 stream is closed")
 	errDrained      = errors.New("HTTP/2 connection was drained")

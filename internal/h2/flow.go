@@ -193,8 +193,11 @@ func (s *Stream) RespondBody(status int, lines, body []byte, end bool) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	if s.sentHead {
+	switch {
+	case s.sentHead:
 		return errHeadTwice
+	case status < 100 || status > 999 || status == 101:
+		return errStatus
 	}
 	if !c.room() {
 		hold := outputs.Get().(*output)

@@ -203,7 +203,7 @@ func FuzzConversation(f *testing.F) {
 				}
 				c := &s.c
 				c.mu.Lock()
-				if c.live > 10 || c.out != nil && len(c.out.b) > 4*outBound || len(c.closed) > rememberStreams || len(c.part)+len(c.block.buf) > 10*maxFrame {
+				if c.live > 20 || c.out != nil && len(c.out.b) > 4*outBound || len(c.closed) > rememberStreams {
 					t.Errorf("%d streams, out %v, %d remembered", c.live, c.out, len(c.closed))
 				}
 				c.mu.Unlock()
@@ -215,6 +215,9 @@ func FuzzConversation(f *testing.F) {
 			<-ended
 			if s.Streams() != 0 {
 				t.Errorf("%d streams are left", s.Streams())
+			}
+			if n := len(s.c.part) + len(s.c.block.buf); n > 10*maxFrame {
+				t.Errorf("%d bytes of frames were kept", n)
 			}
 		})
 	})
