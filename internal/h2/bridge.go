@@ -289,32 +289,30 @@ func (b *bridge) Read(prefix []byte) ([]byte, error) {
 		b.lastChunk()
 		return b.out, nil
 	}
-	for {
-		k, err := b.s.readChunk(true)
-		if err == io.EOF && b.giving == giveChunks {
-			b.lastChunk()
-			return b.out, nil
-		}
-		if err != nil {
-			if err == io.EOF {
-				b.giving = giveDone
-			}
-			return nil, err
-		}
-		data := b.frame(k)
-		if b.s.recvEnd && b.s.first == nil {
-			if b.giving == giveChunks {
-				b.giving = giveLast
-			} else {
-				b.giving = giveDone
-			}
-		}
-		if len(prefix) == 0 {
-			return data, nil
-		}
-		b.out = append(b.out, data...)
+	k, err := b.s.readChunk(true)
+	if err == io.EOF && b.giving == giveChunks {
+		b.lastChunk()
 		return b.out, nil
 	}
+	if err != nil {
+		if err == io.EOF {
+			b.giving = giveDone
+		}
+		return nil, err
+	}
+	data := b.frame(k)
+	if b.s.recvEnd && b.s.first == nil {
+		if b.giving == giveChunks {
+			b.giving = giveLast
+		} else {
+			b.giving = giveDone
+		}
+	}
+	if len(prefix) == 0 {
+		return data, nil
+	}
+	b.out = append(b.out, data...)
+	return b.out, nil
 }
 
 // frame returns the chunk's data as it is to be read: where the answer is chunked,

@@ -21,7 +21,7 @@ func NewClient(d loop.Driver, nc loop.Conn, cfg *Config) *Client {
 	c.mu.Lock()
 	c.greet()
 	c.unlock()
-	k.task = d.Spawn(func() { c.run(nil) })
+	k.task = d.Spawn(func() { _ = c.run(nil) }) // the reason stays in c.err
 	return k
 }
 

@@ -368,7 +368,7 @@ func (c *conn) finish(err error) error {
 		c.writerBell.Ring()
 	}
 	for c.writerOn || c.server && c.live > 0 {
-		c.waitReader(0)
+		_ = c.waitReader(0) // without a deadline it does not fail
 	}
 	c.unlock()
 	if err == errDrained {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -265,15 +264,3 @@ func readAll(s *Stream) (string, error) {
 
 // netPipe is net.Pipe, for files that do not need the package otherwise.
 func netPipe() (a, b net.Conn) { return net.Pipe() }
-
-// within fails the test if f takes longer than any test should.
-func within(t *testing.T, f func()) {
-	t.Helper()
-	done := make(chan struct{})
-	go func() { defer close(done); f() }()
-	select {
-	case <-done:
-	case <-time.After(30 * time.Second):
-		t.Fatal("takes too long")
-	}
-}

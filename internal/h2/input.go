@@ -239,7 +239,9 @@ func (c *conn) offended(err error) {
 // offend resets a stream for what the other end did on it. For a client that
 // makes us do so again and again the connection ends.
 func (c *conn) offend(s *Stream, code ErrCode, reason string) error {
-	if s.cut == cutPeer { // it said that it would send nothing more
+	// It said that it would send nothing more, by a reset or by the end of what
+	// both sent; in the latter case the handler has yet to return.
+	if s.cut == cutPeer || s.cut == cutNot && s.spent {
 		s.cut = cutUs
 		c.answer(appendRST(c.output().b, s.id, code))
 		return c.flood(EventResetFlood)

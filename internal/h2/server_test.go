@@ -209,6 +209,40 @@ func TestStreamClosed(t *testing.T) {
 	}
 }
 
+// TestStreamEnded: what is wrong on a stream that both have ended is answered
+// although its handler has not returned.
+func TestStreamEnded(t *testing.T) {
+	for name, test := range map[string]struct {
+		send func(r *raw)
+		want string
+	}{
+		"DATA":     {func(r *raw) { r.fr.WriteData(1, true, []byte("x")) }, "RST_STREAM 1 STREAM_CLOSED"},
+		"HEADERS":  {func(r *raw) { r.headers(1, true, r.get()) }, "RST_STREAM 1 STREAM_CLOSED"},
+		"PRIORITY": {func(r *raw) { r.fr.WriteRawFrame(http2.FramePriority, 0, 1, []byte("1234")) }, "RST_STREAM 1 FRAME_SIZE_ERROR"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hold := make(chan struct{})
+				s := serve(t, Config{}, func(s *Stream) {
+					echo(s)
+					<-hold
+				})
+				s.hello()
+				s.headers(1, true, s.get())
+				s.want("HEADERS 1 :status=200; end")
+				synctest.Wait()
+				test.send(s.raw)
+				s.want(test.want)
+				close(hold)
+				synctest.Wait()
+				s.headers(3, true, s.get())
+				s.want("HEADERS 3 :status=200; end")
+				s.done()
+			})
+		})
+	}
+}
+
 // TestPieces: frames may be cut anywhere.
 func TestPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
