@@ -158,10 +158,10 @@ func (c *fiberConn) Read(prefix []byte) ([]byte, error) {
 	}
 }
 
-// waitRead waits until there may be bytes, and lets others run when it is their
-// turn.
+// waitRead waits until there may be bytes. Where there are some already, it only
+// lets others run when it is their turn.
 func (c *fiberConn) waitRead() error {
-	if f := c.l.current; f.tired() {
+	if f := c.l.current; c.in.ready && f.tired() {
 		f.rest()
 	}
 	return c.wait(&c.in, c.readUntil)
@@ -251,7 +251,7 @@ func (c *fiberConn) shut() {
 }
 
 // closeSocket closes a socket, which waits for nothing.
-func closeSocket(fd int) { syscall.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
+func closeSocket(fd int) { _, _, _ = syscall.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
 
 func (c *fiberConn) Abort() {
 	c.aborted.Store(true)
@@ -294,7 +294,7 @@ func (c *fiberConn) Quiet() bool {
 	if c.in.ready {
 		state, e := socketPeek(uintptr(c.fd))
 		if state != socketQuiet {
-			c.broken.noteErrno("recv", e)
+			_ = c.broken.noteErrno("recv", e)
 			return false
 		}
 		c.in.ready = false

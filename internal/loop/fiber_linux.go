@@ -77,7 +77,7 @@ func (f *fiber) once() (kept bool) {
 	}()
 	f.run()
 	returned = true
-	return
+	return true // or what the function above decides
 }
 
 // park gives control back to the loop until the fiber is resumed. It may be

@@ -22,7 +22,7 @@ func (e *goroutineEngine) Drivers() []Driver { return []Driver{e.driver} }
 func (e *goroutineEngine) StopDialling()     { e.driver.stop() }
 func (e *goroutineEngine) Close()            { e.driver.stop() }
 func (e *goroutineEngine) Stats() EngineStats {
-	return EngineStats{Loops: []LoopStats{{Panics: e.driver.panics.Load()}}}
+	return EngineStats{Loops: []DriverStats{{Panics: e.driver.panics.Load()}}}
 }
 
 func (e *goroutineEngine) Listen(at netip.AddrPort) (Listener, error) {

@@ -35,19 +35,19 @@ type goroutine struct{ done sync.WaitGroup }
 func (g *goroutine) Wait() { g.done.Wait() }
 
 // Spawn implements Driver.
-func (d *Goroutines) Spawn(f func()) Task {
-	g := new(goroutine)
-	g.done.Go(func() { d.run(f) })
-	return g
+func (g *Goroutines) Spawn(f func()) Task {
+	t := new(goroutine)
+	t.done.Go(func() { g.run(f) })
+	return t
 }
 
 // run runs a task.
-func (d *Goroutines) run(f func()) {
-	if d.panicked != nil {
+func (g *Goroutines) run(f func()) {
+	if g.panicked != nil {
 		defer func() {
 			if v := recover(); v != nil {
-				d.panics.Add(1)
-				d.panicked(v, debug.Stack())
+				g.panics.Add(1)
+				g.panicked(v, debug.Stack())
 			}
 		}()
 	}
@@ -55,10 +55,10 @@ func (d *Goroutines) run(f func()) {
 }
 
 // Start implements Driver.
-func (d *Goroutines) Start(f func()) { go d.run(f) }
+func (g *Goroutines) Start(f func()) { go g.run(f) }
 
 // Go implements Driver.
-func (d *Goroutines) Go(f func()) { go d.run(f) }
+func (g *Goroutines) Go(f func()) { go g.run(f) }
 
 // Do implements Driver.
 func (*Goroutines) Do(f func()) { f() }

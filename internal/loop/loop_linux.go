@@ -75,6 +75,8 @@ func (f postFunc) posted() { f() }
 const (
 	// loopBuffer is what one read of a loop can bring.
 	loopBuffer = 128 << 10
+	// lastRounds bounds what is done for tasks that outlive their engine.
+	lastRounds = 100
 	// eventBatch is how many events are taken at once.
 	eventBatch = 512
 	// epollEvents are those of connections: both directions are registered
@@ -198,7 +200,7 @@ func (l *eventLoop) post(p post) {
 	l.mu.Unlock()
 	if l.asleep.CompareAndSwap(true, false) { // one write wakes it for all posts
 		one := uint64(1)
-		syscall.RawSyscall(unix.SYS_WRITE, uintptr(l.wakeup), uintptr(unsafe.Pointer(&one)), 8)
+		_, _, _ = syscall.RawSyscall(unix.SYS_WRITE, uintptr(l.wakeup), uintptr(unsafe.Pointer(&one)), 8)
 	}
 }
 
@@ -254,10 +256,19 @@ func (l *eventLoop) end() {
 	for _, a := range l.acceptors {
 		a.close()
 	}
-	for _, c := range l.conns {
-		if c != nil {
-			c.shut()
+	// Tasks that should have ended before see that their connections are
+	// closed, and are given some rounds to end.
+	for range lastRounds {
+		for _, c := range l.conns {
+			if c != nil {
+				c.shut()
+			}
 		}
+		if len(l.queue) == 0 {
+			break
+		}
+		l.running, l.queue, l.at = l.queue, l.running[:0], 0
+		l.resumeAll()
 	}
 	for _, f := range l.free {
 		f.stop()

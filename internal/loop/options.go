@@ -39,17 +39,17 @@ func NewEngine(kind string, options Options) (Engine, error) {
 
 // EngineStats is what an engine has counted since it was made.
 type EngineStats struct {
-	// Loops has an entry for each loop, by the index of its driver. The
-	// goroutine engine has one entry, which only counts panics.
-	Loops []LoopStats
+	// Loops has an entry for each driver, by its index. That of goroutines
+	// counts nothing but panics.
+	Loops []DriverStats
 }
 
-// LoopStats is what a loop has counted.
-type LoopStats struct {
+// DriverStats is what a driver has counted.
+type DriverStats struct {
 	Connections int           // open
 	Fibers      int           // that run or wait
 	FreeFibers  int           // kept for later
-	Held        uint64        // how often a task kept the loop for too long
+	Held        uint64        // how often a task kept its loop for too long
 	LongestHeld time.Duration // about how long the longest time was
 	Wakeups     uint64        // how often the loop had nothing to do and waited
 	Panics      uint64        // tasks that ended with one

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -152,8 +153,8 @@ func TestPanics(t *testing.T) {
 			}
 			d.Spawn(func() { d.Do(breaks) }).Wait()
 			d.Spawn(func() {
-				var b []byte
-				_ = b[3]
+				b := []byte("abc")
+				_ = b[len(p.values)+3]
 			}).Wait()
 		})
 		if len(p.values) != 3 || p.values[0] != "broken" || p.values[1] != "broken" {
@@ -218,7 +219,7 @@ func TestFibersAreGivenBack(t *testing.T) {
 			}
 		}
 	})
-	var s LoopStats
+	var s DriverStats
 	until(t, "they are at rest", func() bool {
 		s = d.engine.Stats().Loops[0]
 		return s.Fibers == 0
@@ -375,6 +376,46 @@ func TestStaleEvents(t *testing.T) {
 		}
 		c.shut()
 	})
+}
+
+// Tasks that outlive their engine see their connections closed, also those that
+// idle.
+func TestCloseEndsTasks(t *testing.T) {
+	d := newFiberDriver(Options{Loops: 1})
+	var errs []error
+	for i := range 4 {
+		c, peer := d.pair(t)
+		defer peer.Close()
+		serve := func() {
+			_, err := c.Read(nil)
+			errs = append(errs, err)
+			errs = append(errs, c.Write([]byte("x")))
+		}
+		onTask(d, func() {
+			if i%2 == 0 || d.Idle(c, serve) {
+				d.Start(serve)
+			}
+		})
+	}
+	until(t, "two tasks wait", d.waits)
+	d.engine.Close()
+	if len(errs) != 8 {
+		t.Fatalf("%d of 8 operations have ended", len(errs))
+	}
+	for _, err := range errs {
+		if !isClosed(err) {
+			t.Errorf("an operation ended with %v, want net.ErrClosed", err)
+		}
+	}
+}
+
+// A connection that idles costs little more than its socket.
+func TestConnectionIsSmall(t *testing.T) {
+	if n := unsafe.Sizeof(fiberConn{}); n > 384 {
+		t.Errorf("a connection takes %d bytes, want at most 384", n)
+	} else {
+		t.Logf("a connection takes %d bytes", n)
+	}
 }
 
 // Two tasks that wait for the same bytes are a mistake, which is told.

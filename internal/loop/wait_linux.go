@@ -10,23 +10,28 @@ import (
 )
 
 // waitMode says how a loop waits when nothing is left to do.
-type waitMode bool
+type waitMode int
 
 const (
 	// waitInScheduler lets Go's scheduler know, so that others may use the
 	// processor meanwhile.
-	waitInScheduler waitMode = false
+	waitInScheduler waitMode = iota
 	// waitOutside waits behind the scheduler's back, which saves its part but
 	// takes a processor of it and holds up whatever stops the world, until
 	// the wait is over. It is for measuring only, with GOMAXPROCS one more
 	// than there are loops.
-	waitOutside waitMode = true
+	waitOutside
 )
 
 // outsideWait bounds a wait outside the scheduler.
 const outsideWait = 2 // ms
 
-func waitModeFromEnvironment() waitMode { return os.Getenv("FAIRLEAD_LOOP_WAIT") == "outside" }
+func waitModeFromEnvironment() waitMode {
+	if os.Getenv("FAIRLEAD_LOOP_WAIT") == "outside" {
+		return waitOutside
+	}
+	return waitInScheduler
+}
 
 // poll takes events, and waits for some if it may. It looks without waiting
 // first: under load that is all it takes, and the scheduler is left alone.

@@ -30,9 +30,9 @@ func (l *eventLoop) publish() {
 }
 
 func (e *loopEngine) Stats() EngineStats {
-	s := EngineStats{Loops: make([]LoopStats, len(e.loops))}
+	s := EngineStats{Loops: make([]DriverStats, len(e.loops))}
 	for i, l := range e.loops {
-		s.Loops[i] = LoopStats{
+		s.Loops[i] = DriverStats{
 			Connections: int(l.connections.Load()),
 			Fibers:      int(l.fibers.Load()),
 			FreeFibers:  int(l.freeFibers.Load()),

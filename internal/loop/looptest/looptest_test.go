@@ -22,12 +22,7 @@ func TestWatch(t *testing.T) {
 		{"sleep of a driver", func(d loop.Driver, _ <-chan struct{}) { d.Sleep(100 * time.Millisecond) }, ""},
 		{"Do", func(d loop.Driver, until <-chan struct{}) { d.Do(func() { <-until }) }, ""},
 		{"work", func(_ loop.Driver, until <-chan struct{}) {
-			for {
-				select {
-				case <-until:
-					return
-				default:
-				}
+			for len(until) == 0 { // it is closed with something in it
 			}
 		}, ""},
 		{"channel", func(_ loop.Driver, until <-chan struct{}) { <-until }, "chan receive"},
@@ -61,13 +56,14 @@ func TestWatch(t *testing.T) {
 			}
 			defer e.Close()
 			w := Every(time.Millisecond)
-			until, done := make(chan struct{}), make(chan struct{})
+			until, done := make(chan struct{}, 1), make(chan struct{})
 			d := e.Drivers()[0]
 			d.Go(func() {
 				c.block(d, until)
 				close(done)
 			})
 			time.Sleep(100 * time.Millisecond)
+			until <- struct{}{}
 			close(until)
 			<-done
 			stacks := w.Stop()
