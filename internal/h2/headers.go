@@ -87,6 +87,11 @@ func (c *conn) headers(id uint32, end, self bool, block []byte) error {
 		return c.headersOfNone(id, end, self, block)
 	case s.cut == cutUs:
 		return c.decode(block, nil)
+	case s.finished():
+		if err := c.decode(block, nil); err != nil {
+			return err
+		}
+		return c.behindEnd("HEADERS")
 	case s.recvEnd || s.cut == cutPeer:
 		return c.spoiled(s, block, CodeStreamClosed, "HEADERS behind the end")
 	case self:
@@ -230,6 +235,14 @@ func (c *conn) remember(id uint32, how cut) {
 	c.closedAt = (c.closedAt + 1) % rememberStreams
 }
 
+// behindEnd judges DATA or HEADERS on a stream that both have ended in order.
+func (c *conn) behindEnd(what string) error {
+	if !c.server {
+		return nil // whatever the server still sends on it is late
+	}
+	return &ConnError{Code: CodeStreamClosed, Reason: what + " on a stream that is closed"}
+}
+
 // closedFrame judges DATA or HEADERS on a stream that is over.
 func (c *conn) closedFrame(id uint32, what string) error {
 	if !c.server {
@@ -246,7 +259,7 @@ func (c *conn) closedFrame(id uint32, what string) error {
 			c.refuseStream(id, CodeStreamClosed)
 			return c.flood(EventResetFlood)
 		}
-		return &ConnError{Code: CodeStreamClosed, Reason: what + " on a stream that is closed"}
+		return c.behindEnd(what)
 	}
 	if what == "DATA" { // of a stream that ended long ago, or was never opened
 		c.refuseStream(id, CodeStreamClosed)

@@ -173,6 +173,8 @@ func (c *conn) beginData(h *frameHeader, b []byte) ([]byte, error) {
 	switch {
 	case s.cut == cutUs:
 		return b, nil
+	case s.finished():
+		return b, c.behindEnd("DATA")
 	case s.recvEnd || s.cut == cutPeer:
 		return b, c.offend(s, CodeStreamClosed, "DATA behind the end")
 	case !s.headDone:
@@ -239,9 +241,7 @@ func (c *conn) offended(err error) {
 // offend resets a stream for what the other end did on it. For a client that
 // makes us do so again and again the connection ends.
 func (c *conn) offend(s *Stream, code ErrCode, reason string) error {
-	// It said that it would send nothing more, by a reset or by the end of what
-	// both sent; in the latter case the handler has yet to return.
-	if s.cut == cutPeer || s.cut == cutNot && s.spent {
+	if s.cut == cutPeer || s.finished() { // it said that it would send nothing more
 		s.cut = cutUs
 		c.answer(appendRST(c.output().b, s.id, code))
 		return c.flood(EventResetFlood)

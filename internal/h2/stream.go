@@ -121,6 +121,10 @@ func (s *Stream) bothEnded() {
 	}
 }
 
+// finished reports whether both directions have ended in order, be it that the
+// handler has yet to return.
+func (s *Stream) finished() bool { return s.spent && s.cut == cutNot }
+
 // forget takes a stream that is over off the connection.
 func (c *conn) forget(s *Stream) {
 	if s.id != 0 {
