@@ -24,6 +24,8 @@ type fiberConn struct {
 	ended     bool // epoll has told that the other end has closed its direction, or that all is broken
 	closed    bool
 	dialling  bool // ends when dialling is stopped
+	slow      bool // too slow to gather bytes
+	mark      int  // bytes that a wait is for, if above 1; see gather
 	readUntil Time
 	timeout   time.Duration // of writes
 	stall     stall
@@ -163,6 +165,9 @@ func (c *fiberConn) Read(prefix []byte) ([]byte, error) {
 func (c *fiberConn) waitRead() error {
 	if f := c.l.current; c.in.ready && f.tired() {
 		f.rest()
+	}
+	if c.mark > 1 && !c.in.ready {
+		return c.waitGather()
 	}
 	return c.wait(&c.in, c.readUntil)
 }

@@ -19,6 +19,9 @@ func spliceFibers(dst, src *fiberConn, n int64, open bool, how Moving) (moved in
 			want = min(want, n-moved)
 		}
 		how.limit(src)
+		if !open {
+			how.expect(n - moved)
+		}
 		err := src.mayRead()
 		if err == nil {
 			err = src.waitRead()

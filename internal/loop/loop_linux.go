@@ -74,7 +74,7 @@ func (f postFunc) posted() { f() }
 
 const (
 	// loopBuffer is what one read of a loop can bring.
-	loopBuffer = 128 << 10
+	loopBuffer = 2 * gatherMark
 	// lastRounds bounds what is done for tasks that outlive their engine.
 	lastRounds = 100
 	// eventBatch is how many events are taken at once.

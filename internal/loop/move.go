@@ -28,10 +28,16 @@ type Moving struct {
 	// has to copy it. Then ErrExcess is returned.
 	Excess func(b []byte)
 
+	// gather, if given, makes waits be for so many bytes.
+	gather func(n int)
 	// last, if given, is when Timeout began to run last, for a time-out that
 	// several moves share.
 	last *atomic.Int64
 }
+
+// gatherFrom is from what length on it pays to wait for more than the first
+// bytes of what is moved.
+const gatherFrom = 2 * gatherMark
 
 // errCannotSplice says that the system does not let us.
 var errCannotSplice = errors.New("splice is not to be had")
@@ -44,6 +50,10 @@ var errCannotSplice = errors.New("splice is not to be had")
 // much, and the excess then waits in src, which is not Quiet.
 func Move(dst, src Conn, n int64, how Moving) (moved int64, srcErr, dstErr error) {
 	copying := !canSplice(dst, src)
+	if g, ok := src.(gatherer); ok && n >= gatherFrom {
+		how.gather = g.gather
+		defer g.gather(1)
+	}
 	for n < 0 || moved < n {
 		if moved >= copyFirst && !copying {
 			src.Release()
@@ -55,6 +65,7 @@ func Move(dst, src Conn, n int64, how Moving) (moved int64, srcErr, dstErr error
 			copying = true
 		}
 		how.limit(src)
+		how.expect(n - moved)
 		b, err := src.Read(nil)
 		if err == ErrTimeout && how.Patience != nil && how.Patience() {
 			continue
@@ -114,6 +125,13 @@ func (how *Moving) limit(src Conn) {
 		src.SetReadDeadline(Time(how.last.Load()).Add(how.Timeout))
 	default:
 		src.SetReadDeadline(Now().Add(how.Timeout))
+	}
+}
+
+// expect tells a source that can make use of it how much is certain to come.
+func (how *Moving) expect(left int64) {
+	if how.gather != nil {
+		how.gather(int(min(left, gatherMark)))
 	}
 }
 

@@ -116,6 +116,30 @@ func TestMove(t *testing.T) {
 	}
 }
 
+// What a source has sent reaches the destination although the source sends
+// nothing more for now: bytes are gathered for a moment at most.
+func TestMoveHoldsNothingBack(t *testing.T) {
+	eachRoute(t, func(t *testing.T, r route) {
+		sizes := []int{1, 70_000, 300_000, 10, 200_000, gatherFrom, 5_000, 100_000, 1}
+		n := 0
+		for _, size := range sizes {
+			n += size
+		}
+		task, m := r.move(int64(n), Moving{Timeout: patience})
+		data := pattern(3, n)
+		for _, size := range sizes {
+			go feed(r.src.peer, data[:size])
+			r.dst.expect(data[:size])
+			data = data[size:]
+		}
+		task.Wait()
+		m.want(t, int64(n), nil, nil)
+		// The source is as before: a byte is enough to be read.
+		r.src.write([]byte("x"))
+		r.src.wantRead([]byte("x"))
+	})
+}
+
 func TestMoveShortStream(t *testing.T) {
 	for _, n := range []int{0, 1000, copyFirst, 3 * copyFirst} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
