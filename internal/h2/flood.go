@@ -19,12 +19,13 @@ const (
 	// EventRefusedFlood: the client kept opening more streams than it may.
 	EventRefusedFlood
 	// EventPingFlood, EventSettingsFlood, EventPriorityFlood,
-	// EventWindowFlood, EventResetFlood, EventUnknownFlood and
-	// EventEmptyDataFlood: too many frames of a kind that cost work and bring
-	// nothing.
+	// EventGoAwayFlood, EventWindowFlood, EventResetFlood, EventUnknownFlood
+	// and EventEmptyDataFlood: too many frames of a kind that cost work and
+	// bring nothing, or too many settings in one.
 	EventPingFlood
 	EventSettingsFlood
 	EventPriorityFlood
+	EventGoAwayFlood
 	EventWindowFlood
 	EventResetFlood
 	EventUnknownFlood
@@ -64,6 +65,7 @@ var eventNames = [Events]string{
 	EventPingFlood:         "ping_flood",
 	EventSettingsFlood:     "settings_flood",
 	EventPriorityFlood:     "priority_flood",
+	EventGoAwayFlood:       "goaway_flood",
 	EventWindowFlood:       "window_flood",
 	EventResetFlood:        "reset_flood",
 	EventUnknownFlood:      "unknown_flood",
@@ -97,8 +99,9 @@ var floodLimits = [Events]uint32{
 	EventRapidReset:     100, // and MaxStreams
 	EventRefusedFlood:   100, // and MaxStreams
 	EventPingFlood:      500,
-	EventSettingsFlood:  100,
+	EventSettingsFlood:  100, // no more, as each touches all streams
 	EventPriorityFlood:  500,
+	EventGoAwayFlood:    10,
 	EventWindowFlood:    1000,
 	EventResetFlood:     500,
 	EventUnknownFlood:   500,
@@ -126,9 +129,12 @@ func (c *conn) flood(e Event) error {
 	}
 	f.n[e]++
 	limit := floodLimits[e]
-	if e == EventRapidReset || e == EventRefusedFlood {
+	switch e {
+	case EventRapidReset, EventRefusedFlood:
 		limit += c.MaxStreams + f.streams
-	} else {
+	case EventSettingsFlood, EventGoAwayFlood:
+		// No use comes with many of them.
+	default:
 		limit += 4 * (f.frames + c.sent - f.sent)
 	}
 	if f.n[e] <= limit {

@@ -44,6 +44,22 @@ func TestFloods(t *testing.T) {
 		}},
 		{EventPingFlood, echo, func(r *raw, _ uint32) { r.fr.WritePing(false, [8]byte{}) }},
 		{EventSettingsFlood, echo, func(r *raw, _ uint32) { r.fr.WriteSettings() }},
+		{EventSettingsFlood, echo, func(r *raw, _ uint32) { r.fr.WriteSettingsAck() }},
+		{EventSettingsFlood, echo, func(r *raw, i uint32) { // not more of them with data
+			if i == 0 {
+				r.headers(1, false, r.post())
+			}
+			r.fr.WriteData(1, false, []byte("x"))
+			r.fr.WriteSettings()
+		}},
+		{EventSettingsFlood, echo, func(r *raw, _ uint32) { r.fr.WriteSettings(make([]http2.Setting, maxSettings+1)...) }},
+		{EventPingFlood, echo, func(r *raw, _ uint32) { r.fr.WritePing(true, pingAlive) }},
+		{EventGoAwayFlood, slow, func(r *raw, i uint32) {
+			if i == 0 {
+				r.headers(1, false, r.post())
+			}
+			r.fr.WriteGoAway(0, http2.ErrCodeNo, nil)
+		}},
 		{EventPriorityFlood, echo, func(r *raw, _ uint32) { r.fr.WritePriority(99, http2.PriorityParam{}) }},
 		{EventWindowFlood, echo, func(r *raw, _ uint32) { r.fr.WriteWindowUpdate(0, 1) }},
 		{EventUnknownFlood, echo, func(r *raw, _ uint32) { r.fr.WriteRawFrame(0x70, 0, 0, nil) }},

@@ -125,6 +125,8 @@ const (
 	// those of them that bring nothing.
 	maxFragments      = 64
 	maxEmptyFragments = 4
+	// maxSettings bounds the settings of one frame, of which few are known.
+	maxSettings = 32
 )
 
 // bounds is a Config with its defaults filled in.

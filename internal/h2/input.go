@@ -158,9 +158,7 @@ func (c *conn) beginData(h *frameHeader, b []byte) ([]byte, error) {
 	c.recvWindow -= int64(h.length)
 	c.credit(h.length - length) // padding is consumed at once
 	end := h.has(flagEndStream)
-	if length > 0 {
-		c.floods.frames++
-	} else if !end {
+	if length == 0 && !end {
 		if err := c.flood(EventEmptyDataFlood); err != nil {
 			return nil, err
 		}
@@ -181,6 +179,9 @@ func (c *conn) beginData(h *frameHeader, b []byte) ([]byte, error) {
 		return b, c.offend(s, CodeProtocol, "DATA before the head")
 	case int64(h.length) > s.recvWindow:
 		return b, c.offend(s, CodeFlowControl, "DATA over the window")
+	}
+	if length > 0 {
+		c.floods.frames++
 	}
 	s.recvWindow -= int64(h.length)
 	s.credit(h.length - length)
@@ -320,21 +321,31 @@ func (c *conn) settingsFrame(h *frameHeader, p []byte) error {
 		if len(p) != 0 {
 			return frameSize("acknowledgement of SETTINGS with a payload")
 		}
+		if c.ackBy == 0 {
+			return c.flood(EventSettingsFlood)
+		}
 		c.ackBy = 0
 		return nil
 	}
 	if len(p)%6 != 0 {
 		return frameSize("SETTINGS are not of 6 bytes each")
 	}
+	if len(p)/6 > maxSettings {
+		return &ConnError{Code: CodeEnhanceYourCalm, Reason: "too many settings in a frame", event: EventSettingsFlood}
+	}
 	if c.needSettings {
 		c.needSettings, c.settingUp = false, 0
 	} else if err := c.flood(EventSettingsFlood); err != nil {
 		return err
 	}
+	window := c.peerWindow
 	for ; len(p) > 0; p = p[6:] {
 		if err := c.setting(binary.BigEndian.Uint16(p), binary.BigEndian.Uint32(p[2:])); err != nil {
 			return err
 		}
+	}
+	if err := c.moveWindows(c.peerWindow - window); err != nil {
+		return err
 	}
 	c.peerSettings = true
 	for _, b := range c.settingsWait {
@@ -357,14 +368,7 @@ func (c *conn) setting(id uint16, v uint32) error {
 		if v > maxWindow {
 			return &ConnError{Code: CodeFlowControl, Reason: "SETTINGS_INITIAL_WINDOW_SIZE over 2^31-1"}
 		}
-		delta := int64(v) - c.peerWindow
 		c.peerWindow = int64(v)
-		for _, s := range c.streams {
-			if s.sendWindow += delta; s.sendWindow > maxWindow {
-				return &ConnError{Code: CodeFlowControl, Reason: "window over 2^31-1"}
-			}
-			s.wakeWrite()
-		}
 	case settingMaxFrame:
 		if v < 16<<10 || v > 1<<24-1 {
 			return protocol("invalid SETTINGS_MAX_FRAME_SIZE")
@@ -376,6 +380,21 @@ func (c *conn) setting(id uint16, v uint32) error {
 		c.peerConnect = v == 1
 	}
 	return nil // our header blocks use no table; the others are hints
+}
+
+// moveWindows takes what SETTINGS_INITIAL_WINDOW_SIZE means for streams that are
+// open, once for a frame, however often it stood there.
+func (c *conn) moveWindows(delta int64) error {
+	if delta == 0 {
+		return nil
+	}
+	for _, s := range c.streams {
+		if s.sendWindow += delta; s.sendWindow > maxWindow {
+			return &ConnError{Code: CodeFlowControl, Reason: "window over 2^31-1"}
+		}
+		s.wakeWrite()
+	}
+	return nil
 }
 
 func (c *conn) pingFrame(h *frameHeader, p []byte) error {
@@ -391,10 +410,12 @@ func (c *conn) pingFrame(h *frameHeader, p []byte) error {
 		return nil
 	}
 	switch {
-	case data == pingAlive:
+	case data == pingAlive && c.pingBy != 0:
 		c.pingBy = 0
 	case data == pingDrain && c.drain == drainRound:
 		c.refuse()
+	default:
+		return c.flood(EventPingFlood) // one that we have not asked for
 	}
 	return nil
 }
@@ -407,7 +428,7 @@ func (c *conn) goAwayFrame(p []byte) error {
 	code := ErrCode(binary.BigEndian.Uint32(p[4:]))
 	c.peerGone = true
 	if c.server {
-		return nil // it opens no more streams; those that are open go on
+		return c.flood(EventGoAwayFlood) // it opens no more streams; those that are open go on
 	}
 	err := &ConnError{Code: code, Remote: true}
 	for id, s := range c.streams {
