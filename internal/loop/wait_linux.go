@@ -48,7 +48,6 @@ func (l *eventLoop) poll(mayWait bool) int {
 	if d, ok := l.wheel.wait(Now()); ok {
 		ms = int(min((d+time.Millisecond-1)/time.Millisecond, 1<<30))
 	}
-	l.publish()
 	l.wakeups.Add(1)
 	if l.wait == waitOutside {
 		if ms < 0 || ms > outsideWait {
