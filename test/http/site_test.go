@@ -14,16 +14,24 @@ import (
 	"testing"
 	"time"
 
+	"fairlead/internal/loop/looptest"
 	"fairlead/test/lab"
 )
 
 // TestMain lets many tests run at once: they wait more than they compute. Those
 // that compute much are not parallel, so that they run before the others, whose
-// times they would upset.
+// times they would upset. While they run, it looks whether anything in a node
+// blocks an event loop.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	flag.Set("test.parallel", "16")
-	os.Exit(m.Run())
+	watch := looptest.Every(10 * time.Millisecond)
+	code := m.Run()
+	for _, stack := range watch.Stop() {
+		fmt.Fprintf(os.Stderr, "an event loop is blocked by\n%s\n", stack)
+		code = max(code, 1)
+	}
+	os.Exit(code)
 }
 
 // host is the load balancer that most tests ask for.

@@ -67,7 +67,7 @@ var layers = []layer{
 		"it measures the binary from outside, as it measures the others"},
 	{"test/lab", []string{"internal/node", "internal/admin"},
 		"it runs whole nodes for tests, and knows them by what operators see; no program links it"},
-	{"test/http", []string{"test/lab", "internal/h1/h1test"},
+	{"test/http", []string{"test/lab", "internal/h1/h1test", "internal/loop/looptest"},
 		"it holds only tests, which see the HTTP plane from outside"},
 	{"test/grpc", []string{"test/lab"},
 		"it holds only tests, which see gRPC through the HTTP plane from outside"},
