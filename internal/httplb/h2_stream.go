@@ -46,6 +46,11 @@ func (s *h2stream) serve() {
 		}
 		s.tunnel = true
 	}
+	if !isHTTP(head.Scheme) {
+		s.ln.stats.countRefused(h1.ErrTargetForm)
+		s.refuse(h1.ErrTargetForm)
+		return
+	}
 	s.head1(head)
 	lim := s.set.heads
 	n, err := s.req.Parse(s.buf, &lim)
@@ -67,6 +72,14 @@ func (s *h2stream) serve() {
 		s.st.Reset(h2.CodeInternal)
 	}
 }
+
+// isHTTP reports whether a scheme is one that requests in HTTP/1.1 could have;
+// plain CONNECT has none.
+func isHTTP(scheme []byte) bool {
+	return scheme == nil || bytes.EqualFold(scheme, schemeHTTP) || bytes.EqualFold(scheme, schemeHTTPS)
+}
+
+var schemeHTTP, schemeHTTPS = []byte("http"), []byte("https")
 
 // errTunnel refuses protocols that cannot be carried to endpoints.
 var errTunnel = &h1.Error{Status: 501, Reason: "protocol of an extended CONNECT that is not served"}
