@@ -73,10 +73,34 @@ func TestNghttp(t *testing.T) {
 
 func TestH2load(t *testing.T) {
 	e := lab.NewEndpoint(t, "A")
-	s := site{endpoints: []string{e.Addr}, tls: true}.start(t)
-	out := tool(t, "h2load", "-n", "2000", "-c", "4", "-m", "50", "-H", ":authority: "+host, "https://"+s.addr+"/")
-	if !strings.Contains(out, "2000 succeeded, 0 failed, 0 errored") {
-		t.Errorf("h2load prints\n%s", out)
+	for _, c := range []struct {
+		name, listener string
+		streams        string // that the client would like to have open at once
+	}{
+		{"50 streams", "", "50"},
+		{"1,000 streams wanted", "", "1000"},
+		{"1,000 streams allowed", limits("concurrent_streams: 1000"), "1000"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := e.Requests()
+			s := site{endpoints: []string{e.Addr}, tls: true, listener: c.listener}.start(t)
+			out := tool(t, "h2load", "-n", "4000", "-c", "2", "-m", c.streams, "-H", ":authority: "+host, "https://"+s.addr+"/")
+			if !strings.Contains(out, "4000 succeeded, 0 failed, 0 errored") {
+				t.Errorf("h2load prints\n%s", out)
+			}
+			equal(t, "requests at the endpoint", e.Requests()-before, 4000)
+		})
 	}
-	equal(t, "requests at the endpoint", e.Requests(), 2000)
+}
+
+func TestNghttpManyStreams(t *testing.T) {
+	o := lab.NewOrigin(t, lab.Answer("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n"+strings.Repeat("x", 500)))
+	s := site{endpoints: []string{o.Addr}, tls: true, listener: limits("concurrent_streams: 1000")}.start(t)
+	out := tool(t, "nghttp", "-nv", "--no-verify-peer", "-m", "1000", "-H", ":authority: "+host, "https://"+s.addr+"/")
+	if n := strings.Count(out, ":status: 200"); n != 1000 {
+		t.Errorf("%d answers of 1000", n)
+	}
+	if strings.Contains(out, "RST_STREAM") {
+		t.Error("nghttp tells of RST_STREAM")
+	}
 }
