@@ -125,8 +125,9 @@ func (w *WeightedLoadBalancer) SetDefaults() { w.Weight = 1 }
 // Limits bound what clients of one listener may do. Each has a counter in
 // the metrics.
 type Limits struct {
-	// Bytes of a request head, request line included, 1024 to 1048576.
-	// Default 32768. Above it: 431, connection closed.
+	// Bytes of a request head, request line included, 1024 to 1048576; in
+	// HTTP/2 name, value and 32 for each field. Default 32768. Above it: 431,
+	// and in HTTP/1.1 the connection is closed.
 	HeaderBytes int `yaml:"header_bytes"`
 	// Header lines of a request, 8 to 10000. Default 128. Above it: 431.
 	HeaderCount int `yaml:"header_count"`
@@ -136,9 +137,9 @@ type Limits struct {
 	// How long a connection may stay open between requests, 50ms to 24h.
 	// Default 75s.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
-	// How long a request body may bring less than body_min_rate asks for, and
-	// how long a client may take nothing of an answer; 50ms to 1h.
-	// Default 30s.
+	// How long a request body, or a gRPC stream, may bring less than
+	// body_min_rate asks for, and how long a client may take nothing of an
+	// answer; 50ms to 1h. Default 30s.
 	BodyTimeout time.Duration `yaml:"body_timeout"`
 	// Bytes a second that a request body must bring, averaged over
 	// body_timeout; 0 to 1048576, 0 asks only that it does not stand still.

@@ -63,7 +63,10 @@ type Pool struct {
 	// Name of the monitor that probes the endpoints. Without one, health
 	// plays no part.
 	Monitor string `yaml:"monitor"`
-	// How endpoints are spoken to by http and https listeners. Default http.
+	// How endpoints are spoken to by http and https listeners: http and https
+	// are HTTP/1.1, h2 is HTTP/2 over TLS, h2c HTTP/2 without TLS from the
+	// first byte, auto what they choose of HTTP/2 and HTTP/1.1 over TLS.
+	// Default http.
 	Protocol PoolProtocol `yaml:"protocol"`
 	// Certificates used with protocol https, h2 and auto.
 	TLS PoolTLS `yaml:"tls"`
@@ -109,7 +112,9 @@ type Pool struct {
 	// How long an unused connection to an endpoint is kept, 0s to 1h. 0 keeps
 	// none. Default 60s.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
-	// Unused connections kept for each endpoint, 0 to 100000. Default 1024.
+	// Unused connections kept for each endpoint, 0 to 100000, divided among
+	// the event loops; HTTP/2 connections, which requests share, are not
+	// counted. Default 1024.
 	MaxIdleConnections int `yaml:"max_idle_connections"`
 	// The endpoints, at least one.
 	Endpoints []Endpoint `yaml:"endpoints"`
