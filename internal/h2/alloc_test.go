@@ -61,7 +61,7 @@ func TestAllocs(t *testing.T) {
 		c.mu.Lock()
 		c.now = loop.Now()
 		_, err := c.input(in.Bytes())
-		c.weedFresh()
+		c.readyFresh()
 		c.writerOn, c.writerStart = true, false // the writer is played below
 		c.unlock()
 		if err != nil {

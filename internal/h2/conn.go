@@ -27,8 +27,9 @@ type conn struct {
 	data         dataFrame
 	block        headerBlock
 	dec          *hpack.Decoder
-	reading      *fields // where the decoder puts fields
-	fresh        []*Stream
+	reading      *fields   // where the decoder puts fields
+	fresh        []*Stream // whose tasks are to be started
+	stillborn    *Stream   // one of them that was reset by the frame at hand
 	floods       floods
 	now          loop.Time // when the last bytes came
 	bell         loop.Bell // what the reading task waits on when it does not read
@@ -175,7 +176,7 @@ func (c *conn) read(b []byte) error {
 			if err == nil && c.control > controlBound {
 				err = &ConnError{Code: CodeEnhanceYourCalm, Reason: "answers are not read", event: EventControlFlood}
 			}
-			c.weedFresh()
+			c.readyFresh()
 			c.unlock()
 			if err == nil {
 				// Nothing that is lent outlives Spawn, or a read that ends

@@ -3,6 +3,7 @@ package h2
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -117,6 +118,37 @@ func TestFloods(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestStillborn: requests that are reset in the write that makes them take up no
+// place and start no handler.
+func TestStillborn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		started := 0
+		s := serve(t, Config{MaxStreams: 10}, func(*Stream) { started++ })
+		s.hello()
+		var all bytes.Buffer
+		fr := http2.NewFramer(&all, nil)
+		fr.AllowIllegalWrites = true
+		for i := range uint32(45) {
+			id := 4*i + 1
+			fr.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: s.post(), EndHeaders: true})
+			fr.WriteRSTStream(id, http2.ErrCodeCancel)
+			fr.WriteHeaders(http2.HeadersFrameParam{StreamID: id + 2, BlockFragment: s.post(), EndHeaders: true})
+			fr.WriteWindowUpdate(id+2, 0)
+		}
+		s.nc.Write(all.Bytes())
+		for i := range uint32(45) {
+			s.want(fmt.Sprintf("RST_STREAM %d PROTOCOL_ERROR", 4*i+3))
+		}
+		synctest.Wait()
+		if n := s.s.Streams(); n != 0 || started != 0 || s.seen(EventRefused) != 0 {
+			t.Errorf("%d streams are open, %d handlers were started, %d streams refused, want none", n, started, s.seen(EventRefused))
+		}
+		s.headers(201, true, s.get())
+		s.want("RST_STREAM 201 INTERNAL_ERROR") // by a handler that answers nothing
+		s.done()
+	})
 }
 
 func TestRefusedFlood(t *testing.T) {

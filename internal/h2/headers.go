@@ -212,6 +212,7 @@ func (c *conn) headersOfNone(id uint32, end, self bool, block []byte) error {
 	s.recvEnd = end
 	c.open(s)
 	c.fresh = append(c.fresh, s)
+	s.fresh = len(c.fresh)
 	return nil
 }
 

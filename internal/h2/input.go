@@ -48,6 +48,9 @@ func (c *conn) input(b []byte) ([]byte, error) {
 		b = b[n:]
 	}
 	for {
+		if c.stillborn != nil {
+			c.bury()
+		}
 		if c.data.open {
 			b = c.moreData(b)
 			if c.data.open {

@@ -61,12 +61,27 @@ func (c *conn) spawnFresh() {
 	c.fresh = c.fresh[:0]
 }
 
-// weedFresh forgets requests that were reset at once.
-func (c *conn) weedFresh() {
+// bury forgets a request that was reset before its handler was started. It is
+// done at once, so that the next one can have its place: who opens streams only
+// to reset them does not even make us allocate.
+func (c *conn) bury() {
+	s := c.stillborn
+	c.stillborn = nil
+	c.fresh[s.fresh-1] = nil
+	c.forget(s)
+}
+
+// readyFresh leaves in fresh what is to be started.
+func (c *conn) readyFresh() {
+	c.stillborn = nil
 	for i, s := range c.fresh {
-		if s.err != nil {
+		switch {
+		case s == nil:
+		case s.err != nil:
 			c.fresh[i] = nil
 			c.forget(s)
+		default:
+			s.fresh = 0
 		}
 	}
 }

@@ -27,10 +27,11 @@ type Stream struct {
 	// request of the same connection, so that what hangs on it can be too.
 	User any
 
-	c    *conn
-	id   uint32 // 0 until the request was sent
-	open bool   // of a client: between Open and Close
-	run  func() // of a server: the task
+	c     *conn
+	id    uint32 // 0 until the request was sent
+	open  bool   // of a client: between Open and Close
+	run   func() // of a server: the task
+	fresh int    // of a server: 1 more than where it stands in conn.fresh, until the task is started
 
 	// All that follows is guarded by c.mu.
 
@@ -367,6 +368,9 @@ func (s *Stream) fail(err error) {
 		return
 	}
 	s.err = err
+	if s.fresh > 0 {
+		s.c.stillborn = s
+	}
 	if !s.recvEnd {
 		s.dropData()
 	}
