@@ -30,33 +30,40 @@ func (p *pair) timesOut(deadline Time) {
 func TestReadDeadline(t *testing.T) {
 	const ms = time.Millisecond
 	each(t, func(t *testing.T, p *pair) {
-		arrive := func() {
+		// arrive reads a byte, within a time that is armed for that.
+		arrive := func(within time.Duration) {
 			t.Helper()
 			p.write([]byte("x"))
-			p.wantRead([]byte("x"))
+			if own := ownTCP(p.c); own != nil {
+				until(t, "it has come", func() bool { return received(own) > 0 })
+			}
+			p.do(func() {
+				p.c.SetReadDeadline(0)
+				if within != 0 {
+					p.c.SetReadDeadline(Now().Add(within))
+				}
+				if b, err := p.c.Read(nil); string(b) != "x" {
+					t.Errorf("Read() = %q, %v", b, err)
+				}
+			})
 		}
-		set := func(d Time) { p.do(func() { p.c.SetReadDeadline(d) }) }
 
 		p.timesOut(Now().Add(-time.Hour)) // in the past
 		p.timesOut(1)
 		p.timesOut(Now())
 		p.timesOut(Now().Add(10 * ms))
 		p.timesOut(Now().Add(10 * ms)) // again, after one has fired
-		set(Now().Add(time.Hour))
-		arrive() // an hour is armed
+		arrive(time.Hour)
 		p.timesOut(Now().Add(15 * ms))
-		set(Now().Add(10 * ms))
-		arrive() // 10 ms are armed
-		p.timesOut(Now().Add(40 * ms))
-		set(0)
-		arrive() // none is armed
+		arrive(30 * ms)
+		p.timesOut(Now().Add(60 * ms))
+		arrive(0)
 		p.timesOut(Now().Add(10 * ms))
 
 		// One that was armed and taken away, or passed while nobody waited.
 		for _, next := range []func() Time{func() Time { return 0 }, func() Time { return Now().Add(time.Hour) }} {
-			soon := Now().Add(10 * ms)
-			set(soon)
-			arrive()
+			arrive(30 * ms)
+			soon := Now().Add(30 * ms)
 			task := p.start(func() {
 				p.c.SetReadDeadline(next())
 				b, err := p.c.Read(nil)

