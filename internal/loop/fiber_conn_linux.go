@@ -147,8 +147,10 @@ func (c *fiberConn) Read(prefix []byte) ([]byte, error) {
 		}
 		buf := l.room(len(prefix))
 		k := copy(buf, prefix)
-		prefix = buf[:k]
-		n, err := c.recv(buf[k:])
+		if kept == nil { // else it stays where it outlives the next wait too
+			prefix = buf[:k]
+		}
+		n, err := c.recv(buf[k:min(len(buf), k+c.most())])
 		switch {
 		case n > 0:
 			l.drop(kept)
@@ -158,6 +160,15 @@ func (c *fiberConn) Read(prefix []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
+}
+
+// most is how much a read brings at most: a buffer, as what is read may have to
+// be kept for a writer that waits, and more while bytes are gathered.
+func (c *fiberConn) most() int {
+	if c.mark > 1 {
+		return loopBuffer
+	}
+	return bufferSize
 }
 
 // waitRead waits until there may be bytes. Where there are some already, it only
@@ -198,10 +209,10 @@ func (c *fiberConn) recv(b []byte) (int, error) {
 	}
 }
 
-// Ask looks for what came meanwhile in what epoll has told: the loop has polled
-// since the task began to run. A connection that was closed before that is
-// found stale without a system call. One that is closed in this very moment
-// breaks the read, as it would with a look that comes just too early.
+// Ask looks for what came meanwhile in what epoll has told, no longer than
+// lookAfter ago. A connection that was closed before that is found stale without
+// a system call of its own. One that is closed in this very moment breaks the
+// read, as it would with a look that comes just too early.
 func (c *fiberConn) Ask(b []byte) ([]byte, error) {
 	if !c.Quiet() {
 		return nil, ErrStale
@@ -293,10 +304,11 @@ func (c *fiberConn) Resume() { c.cause.clear() }
 func (c *fiberConn) Alive() bool { return !c.closed && !c.aborted.Load() && !c.ended }
 
 func (c *fiberConn) Quiet() bool {
+	known := c.l.look()
 	if !c.Alive() {
 		return false
 	}
-	if c.in.ready {
+	if c.in.ready || !known {
 		state, e := socketPeek(uintptr(c.fd))
 		if state != socketQuiet {
 			_ = c.broken.noteErrno("recv", e)

@@ -35,7 +35,7 @@ type fiberTLS struct {
 	// The writing task's, but for what crypto/tls writes while it reads.
 	corked  bool   // writes are collected in the loop's cork
 	pending []byte // what is to be sent before anything else, in spill
-	spill   *spill
+	spill   []byte
 	cut     error // part of a record was lost: nothing can follow
 }
 
@@ -44,6 +44,9 @@ const (
 	joinSize = 16 << 10
 	// writePiece is how much is encrypted before it is sent.
 	writePiece = 64 << 10
+	// maxPending bounds what is pending when TLS answers by itself: more than
+	// a piece of what is written.
+	maxPending = 2 * writePiece
 )
 
 // Secure implements Driver.
@@ -109,7 +112,9 @@ func (t *fiberTLS) Read(prefix []byte) ([]byte, error) {
 		}
 		buf := l.room(len(prefix))
 		k := copy(buf, prefix)
-		prefix = buf[:k]
+		if kept == nil { // else it stays where it outlives the next wait too
+			prefix = buf[:k]
+		}
 		n, err := t.fill(buf[k:])
 		switch {
 		case n > 0:
@@ -144,6 +149,9 @@ func (t *fiberTLS) fill(b []byte) (n int, err error) {
 // session tickets. What it finds is kept for the next Read.
 func (t *fiberTLS) Quiet() bool {
 	c, l := t.c, t.c.l
+	if !l.look() {
+		c.in.ready = true // reading tells
+	}
 	if c.closed || c.aborted.Load() || len(t.ahead) > 0 || t.said != nil {
 		return false
 	}
@@ -195,7 +203,7 @@ func (t *fiberTLS) Writev(a, b []byte) error {
 		n := copy(t.c.l.join, a)
 		a, b = t.c.l.join[:n+copy(t.c.l.join[n:], b)], nil
 	}
-	var rest *spill
+	var rest []byte
 	for len(a)+len(b) > 0 {
 		var err error
 		if a, b, err = t.encrypt(a, b); err != nil {
@@ -208,9 +216,9 @@ func (t *fiberTLS) Writev(a, b []byte) error {
 			continue
 		}
 		if rest == nil && len(a)+len(b) > 0 { // it may be borrowed, and others are about to run
-			rest = takeSpill(len(a) + len(b))
-			defer rest.free()
-			a, b = append(append(rest.b[:0], a...), b...), nil
+			rest = t.c.l.takeSpill(len(a) + len(b))
+			defer t.c.l.freeSpill(rest)
+			a, b = append(append(rest[:0], a...), b...), nil
 		}
 		if err := t.flush(); err != nil {
 			return err
@@ -245,6 +253,9 @@ func (t *fiberTLS) encrypt(a, b []byte) (restA, restB []byte, err error) {
 
 // send sends what the socket takes. The rest is pending.
 func (t *fiberTLS) send(b []byte) (err error) {
+	if t.cut != nil {
+		return t.cut
+	}
 	if len(t.pending) == 0 {
 		if b, _, err = t.c.send(b, nil); err != nil {
 			t.cut = err
@@ -254,12 +265,20 @@ func (t *fiberTLS) send(b []byte) (err error) {
 	if len(b) == 0 {
 		return nil
 	}
-	if t.spill == nil {
-		t.spill = takeSpill(0)
-		t.pending = t.spill.b[:0]
+	if len(b) > cap(t.pending)-len(t.pending) {
+		l, old := t.c.l, t.spill
+		t.spill = l.takeSpill(len(t.pending) + len(b))
+		t.pending = append(t.spill[:0], t.pending...)
+		l.freeSpill(old)
 	}
 	t.pending = append(t.pending, b...)
 	return nil
+}
+
+// drop gives up what is pending.
+func (t *fiberTLS) drop() {
+	t.c.l.freeSpill(t.spill)
+	t.pending, t.spill = nil, nil
 }
 
 // flush waits until nothing is pending.
@@ -275,7 +294,10 @@ func (t *fiberTLS) flush() error {
 		if err == nil {
 			err = t.push()
 		}
-		t.cut = err
+		if err != nil {
+			t.cut = err
+			t.drop()
+		}
 	}
 	return t.cut
 }
@@ -288,9 +310,7 @@ func (t *fiberTLS) push() error {
 	}
 	t.pending = left
 	if len(left) == 0 || err != nil {
-		t.pending = nil
-		t.spill.free()
-		t.spill = nil
+		t.drop()
 	}
 	return err
 }
@@ -307,6 +327,7 @@ func (t *fiberTLS) CloseWrite() error {
 
 // Close says farewell if the socket takes it.
 func (t *fiberTLS) Close() error {
+	defer t.drop()
 	if t.c.closed || t.cut != nil || t.c.aborted.Load() {
 		return t.c.Close()
 	}

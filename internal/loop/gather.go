@@ -1,5 +1,7 @@
 package loop
 
+import "time"
+
 // A bulk body comes in many small pieces when it is read as fast as it comes,
 // and each costs a wake-up and two calls. While it is known that more is to
 // come, a connection can wait for more than the first bytes (SO_RCVLOWAT).
@@ -10,7 +12,7 @@ const (
 	// gatherTime is how long bytes that are there may wait for more. A source
 	// that is too slow for that is read as it comes from then on: below some
 	// 16 MB/s nothing is gained.
-	gatherTime = 2 * wheelTick
+	gatherTime = 16 * time.Millisecond
 )
 
 // gatherer is a connection that can wait for more than the first bytes.
