@@ -33,6 +33,9 @@ const (
 	// EventContinuationFlood: a header block in too many frames, or of too
 	// many bytes.
 	EventContinuationFlood
+	// EventHeaderFlood: a header block that decodes to far more than
+	// HeaderBytes.
+	EventHeaderFlood
 	// EventControlFlood: the other end makes us answer and does not read the
 	// answers.
 	EventControlFlood
@@ -71,6 +74,7 @@ var eventNames = [Events]string{
 	EventUnknownFlood:      "unknown_flood",
 	EventEmptyDataFlood:    "empty_data_flood",
 	EventContinuationFlood: "continuation_flood",
+	EventHeaderFlood:       "header_flood",
 	EventControlFlood:      "control_flood",
 	EventRefused:           "refused",
 	EventMalformed:         "malformed",

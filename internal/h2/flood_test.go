@@ -151,6 +151,30 @@ func TestStillborn(t *testing.T) {
 	})
 }
 
+// TestHeaderFlood: a header block in which each byte stands for a large field ends
+// the connection, for whatever stream it is.
+func TestHeaderFlood(t *testing.T) {
+	for name, before := range map[string]func(s *served){
+		"request":        func(*served) {},
+		"refused stream": func(s *served) { s.headers(1, false, s.post()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := serve(t, Config{MaxStreams: 1}, func(s *Stream) { readAll(s) })
+				s.hello()
+				before(s)
+				block := s.get("x", strings.Repeat("v", 4000))
+				s.headers(3, true, append(block, bytes.Repeat([]byte{0xbe}, 12000)...))
+				s.want("GOAWAY 3 ENHANCE_YOUR_CALM")
+				if n := s.seen(EventHeaderFlood); n != 1 {
+					t.Errorf("counted %d times, want once", n)
+				}
+				s.done()
+			})
+		})
+	}
+}
+
 func TestRefusedFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, Config{MaxStreams: 1}, func(s *Stream) { readAll(s) })

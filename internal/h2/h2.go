@@ -24,7 +24,12 @@
 //
 // A stream is read by one task and written by one, which may be another, of the
 // driver of its connection. Server.Drain, Server.Abort, Client.Close and
-// Client.Abort may be called from anywhere.
+// Client.Abort may be called from anywhere; everything of a stream, Tunnel and
+// Client.Conn included, only from tasks of the driver.
+//
+// A handler that panics loses its stream, which is reset with INTERNAL_ERROR. A
+// panic in one of the two tasks of a connection ends that with a reset. Either
+// goes on to whom the driver tells.
 //
 // # Bounds
 //
@@ -119,12 +124,22 @@ const (
 	// streams.
 	headBound = 1 << 20
 
+	// longInput is how long handling the bytes of one read may take before
+	// other connections have a turn, though there may be more bytes: what a
+	// byte costs is up to the other end.
+	longInput = 200 * time.Microsecond
+
 	// maxInterim bounds the 1xx heads of one answer that wait to be read.
 	maxInterim = 32
 	// maxFragments bounds the frames of one header block, maxEmptyFragments
 	// those of them that bring nothing.
 	maxFragments      = 64
 	maxEmptyFragments = 4
+	// decodePart is how much of a header block is decoded at a time.
+	decodePart = 1 << 10
+	// minListBytes is up to what size a head that is over HeaderBytes is
+	// answered, however small that is.
+	minListBytes = 128 << 10
 	// maxSettings bounds the settings of one frame, of which few are known.
 	maxSettings = 32
 )
@@ -172,6 +187,9 @@ func (b *bounds) fill(c *Config) {
 // blockBytes bounds a header block as it is sent. It leaves room for blocks that
 // are over HeaderBytes, so that these can be answered with 431.
 func (b *bounds) blockBytes() int { return 2*b.HeaderBytes + maxFrame }
+
+// listBytes bounds what a header block may decode to: above it the connection ends.
+func (b *bounds) listBytes() int { return max(4*b.HeaderBytes, minListBytes) }
 
 func (b *bounds) count(e Event) {
 	if b.Count != nil && e != 0 {

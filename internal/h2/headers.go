@@ -62,9 +62,18 @@ func (c *conn) fragment(p []byte) error {
 // decode reads a block into f. Without f, it only keeps the decoder's table as
 // the other end has it.
 func (c *conn) decode(block []byte, f *fields) error {
-	c.reading = f
-	c.dec.SetEmitEnabled(f != nil)
-	_, err := c.dec.Write(block)
+	c.reading, c.decoded = f, 0
+	var err error
+	for len(block) > 0 && err == nil {
+		// A byte can stand for a field of the decoder's whole table. So the
+		// size is looked at every so many, and a block that is meant to cost
+		// much is not decoded to its end.
+		part := block[:min(len(block), decodePart)]
+		block = block[len(part):]
+		if _, err = c.dec.Write(part); c.decoded > c.listBytes() {
+			return &ConnError{Code: CodeEnhanceYourCalm, Reason: "header block is far too large", event: EventHeaderFlood}
+		}
+	}
 	if cerr := c.dec.Close(); err == nil {
 		err = cerr
 	}
@@ -144,7 +153,7 @@ func (c *conn) answerHead(s *Stream, end bool, block []byte) error {
 	if f.Status >= 200 {
 		s.headDone = true
 		s.declared = f.ContentLength
-		if s.noBody || f.Status == 204 || f.Status == 304 {
+		if s.bodiless(f.Status) {
 			s.declared = 0
 		}
 	}
@@ -154,6 +163,10 @@ func (c *conn) answerHead(s *Stream, end bool, block []byte) error {
 	s.wakeRead()
 	return nil
 }
+
+// bodiless reports whether an answer of that status has no body, whatever length
+// it declares.
+func (s *Stream) bodiless(status int) bool { return s.noBody || status == 204 || status == 304 }
 
 // headersOfNone takes a header block for a stream that is not there.
 func (c *conn) headersOfNone(id uint32, end, self bool, block []byte) error {

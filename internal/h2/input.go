@@ -413,8 +413,8 @@ func (c *conn) pingFrame(h *frameHeader, p []byte) error {
 		return nil
 	}
 	switch {
-	case data == pingAlive && c.pingBy != 0:
-		c.pingBy = 0
+	case data == pingAlive && c.pings > 0:
+		c.pings--
 	case data == pingDrain && c.drain == drainRound:
 		c.refuse()
 	default:
@@ -478,4 +478,9 @@ func (c *conn) windowFrame(h *frameHeader, p []byte) error {
 }
 
 // emit takes a field from the decoder.
-func (c *conn) emit(f hpack.HeaderField) { c.reading.add(f) }
+func (c *conn) emit(f hpack.HeaderField) {
+	c.decoded += int(f.Size())
+	if c.reading != nil {
+		c.reading.add(f)
+	}
+}

@@ -301,6 +301,11 @@ var floodsOfHTTP2 = []flood{
 	{"small CONTINUATION", "continuation_flood", calm, func(a *attacker) {
 		a.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x82}})
 	}, func(a *attacker, i uint32) { a.WriteContinuation(1, false, []byte{0x82}) }},
+	{"fields of the decoder's table", "header_flood", calm, nil, func(a *attacker, i uint32) {
+		block := a.fields(":method", "GET", ":scheme", "https", ":path", "/", ":authority", host, "x", strings.Repeat("v", 4000))
+		a.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*i + 1, EndHeaders: true, EndStream: true,
+			BlockFragment: append(block, bytes.Repeat([]byte{0xbe}, 12_000)...)})
+	}},
 	{"large CONTINUATION", "continuation_flood", calm, func(a *attacker) {
 		a.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x82}})
 	}, func(a *attacker, i uint32) { a.WriteContinuation(1, false, bytes.Repeat([]byte{0x82}, 16<<10)) }},
