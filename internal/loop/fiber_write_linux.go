@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -18,9 +17,9 @@ func (c *fiberConn) Writev(a, b []byte) error {
 		return err
 	}
 	// What is written may be borrowed, and others are about to run.
-	s := takeSpill(len(a) + len(b))
-	defer s.free()
-	rest := append(append(s.b[:0], a...), b...)
+	spill := c.l.takeSpill(len(a) + len(b))
+	defer c.l.freeSpill(spill)
+	rest := append(append(spill[:0], a...), b...)
 	c.stall.since = Now()
 	for {
 		if err := c.waitWrite(); err != nil {
@@ -91,26 +90,4 @@ func (c *fiberConn) acknowledged() uint64 {
 		return 0
 	}
 	return info.Bytes_acked
-}
-
-// spillSize is room for whatever a loop lends.
-const spillSize = loopBuffer
-
-// spills keeps room for what did not fit into a socket.
-var spills = sync.Pool{New: func() any { return &spill{b: make([]byte, spillSize)} }}
-
-type spill struct{ b []byte }
-
-// takeSpill returns room for n bytes.
-func takeSpill(n int) *spill {
-	if n <= spillSize {
-		return spills.Get().(*spill)
-	}
-	return &spill{b: make([]byte, n)}
-}
-
-func (s *spill) free() {
-	if len(s.b) == spillSize {
-		spills.Put(s)
-	}
 }

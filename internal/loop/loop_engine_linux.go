@@ -32,9 +32,8 @@ func NewLoopEngine(options Options) (Engine, error) {
 	if n <= 0 {
 		n = runtime.GOMAXPROCS(0)
 	}
-	wait := waitModeFromEnvironment()
 	for i := range n {
-		l, err := newEventLoop(i, &e.options, wait)
+		l, err := newEventLoop(i, &e.options)
 		if err != nil {
 			e.Close()
 			return nil, err

@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -24,7 +25,6 @@ type eventLoop struct {
 	options *Options
 
 	poller, wakeup int // descriptors: epoll and eventfd
-	wait           waitMode
 	events         []syscall.EpollEvent
 	conns          []*fiberConn // by descriptor
 	acceptors      []*acceptor
@@ -33,6 +33,7 @@ type eventLoop struct {
 	stopped        bool  // dialling is over
 
 	now     Time   // when this round began
+	looked  Time   // when all events were taken last
 	current *fiber // that runs; nil while the loop itself does
 	queue   []*fiber
 	running []*fiber // the queue of this round, resumed up to at
@@ -45,6 +46,7 @@ type eventLoop struct {
 	join   []byte   // where small writes of TLS are put together
 	cork   []byte   // what TLS writes at once
 	stash  [][]byte // free room for prefixes that outlive a wait
+	spills spills   // free room for what did not fit into a socket
 	lent   []byte   // for tests, see lending
 	lender Conn
 
@@ -55,6 +57,7 @@ type eventLoop struct {
 	ended  bool
 	spare  []post
 	ending bool
+	rounds int // left for tasks that outlive the engine
 	done   chan struct{}
 
 	turns uint64        // of fibers, times two
@@ -84,9 +87,9 @@ const (
 	epollEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
 )
 
-func newEventLoop(index int, options *Options, wait waitMode) (*eventLoop, error) {
+func newEventLoop(index int, options *Options) (*eventLoop, error) {
 	l := &eventLoop{
-		index: index, options: options, wait: wait,
+		index: index, options: options, rounds: lastRounds,
 		events: make([]syscall.EpollEvent, eventBatch),
 		buf:    make([]byte, loopBuffer),
 		join:   make([]byte, joinSize),
@@ -107,6 +110,7 @@ func newEventLoop(index int, options *Options, wait waitMode) (*eventLoop, error
 		return nil, err
 	}
 	l.now = Now()
+	l.looked = l.now
 	l.wheel.start(l.now)
 	return l, nil
 }
@@ -123,8 +127,9 @@ func (l *eventLoop) watch(fd int, events uint32, generation int32) error {
 // What becomes ready meanwhile is left for the next round, behind the events
 // that have come by then.
 func (l *eventLoop) run() {
+	ended := false
 	defer func() {
-		if !l.ending { // a task has called runtime.Goexit
+		if !ended { // a task has called runtime.Goexit
 			l.current = nil
 			go l.run()
 		}
@@ -134,9 +139,7 @@ func (l *eventLoop) run() {
 		posts := l.takePosts()
 		n := l.poll(len(posts) == 0 && len(l.queue) == 0)
 		l.now = Now()
-		for i := range l.events[:n] {
-			l.event(&l.events[i])
-		}
+		l.take(n)
 		for i, p := range posts {
 			p.posted()
 			posts[i] = nil
@@ -147,6 +150,17 @@ func (l *eventLoop) run() {
 		l.publish()
 	}
 	l.end()
+	ended = true
+}
+
+// take handles n events. There may be more, if they are as many as it asks for.
+func (l *eventLoop) take(n int) {
+	for i := range l.events[:n] {
+		l.event(&l.events[i])
+	}
+	if n < len(l.events) {
+		l.looked = l.now
+	}
 }
 
 // resumeAll resumes what is left of the running queue.
@@ -248,17 +262,17 @@ func (l *eventLoop) event(ev *syscall.EpollEvent) {
 	}
 }
 
-// end gives everything back.
+// end gives everything back. It begins again when a task calls runtime.Goexit.
 func (l *eventLoop) end() {
 	l.mu.Lock()
 	l.ended = true
 	l.mu.Unlock()
-	for _, a := range l.acceptors {
+	for _, a := range slices.Clone(l.acceptors) { // each leaves the list
 		a.close()
 	}
 	// Tasks that should have ended before see that their connections are
 	// closed, and are given some rounds to end.
-	for range lastRounds {
+	for ; l.rounds > 0; l.rounds-- {
 		for _, c := range l.conns {
 			if c != nil {
 				c.shut()

@@ -30,6 +30,8 @@ type Moving struct {
 
 	// gather, if given, makes waits be for so many bytes.
 	gather func(n int)
+	// space, if given, is how much the destination takes without waiting.
+	space func() int
 	// last, if given, is when Timeout began to run last, for a time-out that
 	// several moves share.
 	last *atomic.Int64
@@ -52,7 +54,10 @@ func Move(dst, src Conn, n int64, how Moving) (moved int64, srcErr, dstErr error
 	copying := !canSplice(dst, src)
 	if g, ok := src.(gatherer); ok && n >= gatherFrom {
 		how.gather = g.gather
-		defer g.gather(1)
+		defer g.gather(0)
+		if s, ok := dst.(spacious); ok {
+			how.space = s.space
+		}
 	}
 	for n < 0 || moved < n {
 		if moved >= copyFirst && !copying {
@@ -65,7 +70,7 @@ func Move(dst, src Conn, n int64, how Moving) (moved int64, srcErr, dstErr error
 			copying = true
 		}
 		how.limit(src)
-		how.expect(n - moved)
+		how.expectCopy(n - moved)
 		b, err := src.Read(nil)
 		if err == ErrTimeout && how.Patience != nil && how.Patience() {
 			continue
@@ -132,6 +137,19 @@ func (how *Moving) limit(src Conn) {
 func (how *Moving) expect(left int64) {
 	if how.gather != nil {
 		how.gather(int(min(left, gatherMark)))
+	}
+}
+
+// expectCopy is expect for bytes that are read. They are gathered only while the
+// destination can take them at once: what it does not take has to be kept, and
+// who reads slowly, as thousands may, is served with what a usual read brings.
+func (how *Moving) expectCopy(left int64) {
+	switch {
+	case how.gather == nil:
+	case how.space != nil && how.space() >= gatherFrom:
+		how.expect(left)
+	default:
+		how.gather(1)
 	}
 }
 

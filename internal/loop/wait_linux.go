@@ -9,34 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waitMode says how a loop waits when nothing is left to do.
-type waitMode int
-
-const (
-	// waitInScheduler lets Go's scheduler know, so that others may use the
-	// processor meanwhile.
-	waitInScheduler waitMode = iota
-	// waitOutside waits behind the scheduler's back, which saves its part but
-	// takes a processor of it and holds up whatever stops the world, until
-	// the wait is over. It is for measuring only, with GOMAXPROCS one more
-	// than there are loops.
-	waitOutside
-)
+// waitOutside makes loops wait behind the scheduler's back, which saves its part
+// but takes a processor of it and holds up whatever stops the world, until the
+// wait is over. It is for measuring only, with GOMAXPROCS one more than there
+// are loops.
+var waitOutside = os.Getenv("FAIRLEAD_LOOP_WAIT") == "outside"
 
 // outsideWait bounds a wait outside the scheduler.
 const outsideWait = 2 // ms
 
-func waitModeFromEnvironment() waitMode {
-	if os.Getenv("FAIRLEAD_LOOP_WAIT") == "outside" {
-		return waitOutside
-	}
-	return waitInScheduler
-}
-
 // poll takes events, and waits for some if it may. It looks without waiting
 // first: under load that is all it takes, and the scheduler is left alone.
 func (l *eventLoop) poll(mayWait bool) int {
-	if n := l.epollRaw(0); n > 0 || !mayWait {
+	if n := l.pollRaw(0); n > 0 || !mayWait {
 		return n
 	}
 	l.asleep.Store(true)
@@ -44,27 +29,81 @@ func (l *eventLoop) poll(mayWait bool) int {
 	if l.filled.Load() {
 		return 0
 	}
+	l.shrink()
 	ms := -1
 	if d, ok := l.wheel.wait(Now()); ok {
 		ms = int(min((d+time.Millisecond-1)/time.Millisecond, 1<<30))
 	}
 	l.wakeups.Add(1)
-	if l.wait == waitOutside {
+	if waitOutside {
 		if ms < 0 || ms > outsideWait {
 			ms = outsideWait
 		}
-		return l.epollRaw(ms)
+		return l.pollRaw(ms)
 	}
 	n, _ := syscall.EpollWait(l.poller, l.events, ms)
 	return max(n, 0)
 }
 
-// epollRaw polls without telling the scheduler.
-func (l *eventLoop) epollRaw(ms int) int {
+// pollRaw polls without telling the scheduler.
+func (l *eventLoop) pollRaw(ms int) int {
 	n, _, e := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.poller),
 		uintptr(unsafe.Pointer(unsafe.SliceData(l.events))), uintptr(len(l.events)), uintptr(ms), 0, 0)
 	if e != 0 {
 		return 0 // EINTR
 	}
 	return int(n)
+}
+
+// lookAfter is how old what epoll has told may be when somebody has to know
+// whether a connection is still good.
+const lookAfter = time.Millisecond
+
+// look takes the events that have come in a round that is long already, so that
+// a task can rely on what they tell, and reports whether they are all. Whom they
+// wake runs in the next round. Polling once in a while costs less than to look
+// at each connection: under load most rounds are longer than lookAfter.
+func (l *eventLoop) look() bool {
+	now := Now()
+	if now.Sub(l.looked) < lookAfter {
+		return true
+	}
+	n := l.pollRaw(0)
+	for i := range l.events[:n] {
+		l.event(&l.events[i])
+	}
+	if n == len(l.events) {
+		return false
+	}
+	l.looked = now
+	return true
+}
+
+// What a burst has made long is given up, above these, when the loop waits.
+const (
+	keepQueue = 4096
+	keepStash = 8
+)
+
+// shrink gives up what has become much longer than it is needed. Nothing is
+// queued.
+func (l *eventLoop) shrink() {
+	if cap(l.queue) > keepQueue {
+		l.queue = nil
+	}
+	if cap(l.running) > keepQueue {
+		l.running, l.at = nil, 0
+	}
+	if cap(l.spare) > keepQueue {
+		l.spare = nil
+	}
+	l.mu.Lock()
+	if len(l.posts) == 0 && cap(l.posts) > keepQueue {
+		l.posts = nil
+	}
+	l.mu.Unlock()
+	if len(l.stash) > keepStash {
+		clear(l.stash[keepStash:])
+		l.stash = l.stash[:keepStash]
+	}
 }
