@@ -86,6 +86,13 @@ func NewClient(names model.PoolTLS, protocols []string, log *slog.Logger) (*Clie
 	if err := c.files.load(); err != nil {
 		return nil, err
 	}
+	if names.CA == "" {
+		// The system's authorities are read once, from many files: now, and
+		// not by the first handshake, which may run on an event loop.
+		if _, err := x509.SystemCertPool(); err != nil {
+			log.Warn("authorities of the system cannot be read: no endpoint of a pool without tls.ca will be believed", "error", err)
+		}
+	}
 	return c, nil
 }
 

@@ -201,10 +201,11 @@ func (k *client) secure(set *settings) (served bool, err error) {
 	h := handshake{plain}
 	l.enter(h)
 	c, state, err := k.d.Secure(plain, loop.AsServer, set.tls, k.deadline)
+	l.leave(h)
 	if err == nil {
 		k.c, k.tls = c, state
+		c.Resume() // an interruption that came too late; the listener is draining then
 	}
-	l.leave(h)
 	if err != nil {
 		l.stats.handshakes.Inc()
 		if errors.Is(err, loop.ErrTimeout) {

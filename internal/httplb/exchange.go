@@ -73,6 +73,8 @@ const (
 var answerLimits = h1.Limits{HeadBytes: 128 << 10, Fields: 1000}
 
 const (
+	// maxStale bounds the kept connections that one request tries.
+	maxStale = 1000
 	// maxInterim bounds the 1xx answers before a final one.
 	maxInterim = 32
 	// resendLimit bounds the body that is kept to be sent again.
@@ -263,6 +265,7 @@ func (x *exchange) ask() (b []byte, f *failure, err error) {
 	u := x.snap.upstreams[e.Index]
 	u.stats.requests.Inc()
 	fresh := false // a kept connection is not to be tried again
+	stale := 0     // kept ones that were tried
 	for {
 		to, ok := e.Address()
 		if !ok {
@@ -290,18 +293,28 @@ func (x *exchange) ask() (b []byte, f *failure, err error) {
 		switch {
 		case err == nil:
 			return b, nil, nil
-		case err == loop.ErrStale, x.upload.complete && errors.Is(err, h2.ErrNotProcessed):
-			stale := !c.reused
-			x.drop(false)
-			if stale { // a new one: not a byte was sent, but this may go on
-				if x.resent {
-					u.stats.failures[failEmpty.kind].Inc()
-					return nil, failEmpty, err
-				}
-				x.resent, fresh = true, true
-				u.stats.resent.Inc()
-			}
+		case err == loop.ErrStale && c.reused && stale < maxStale:
+			stale++
+			x.drop(false) // a kept one that is over, or a shared one that was full a moment ago
 			continue
+		case err == loop.ErrStale, x.upload.complete && errors.Is(err, h2.ErrNotProcessed):
+			// Nothing was sent, or nothing was looked at; but this may go on.
+			x.drop(false)
+			if x.resent {
+				f = failEmpty
+				if err != loop.ErrStale {
+					f = failBusy
+				}
+				u.stats.failures[f.kind].Inc()
+				return nil, f, err
+			}
+			x.resent, fresh = true, true
+			u.stats.resent.Inc()
+			continue
+		case errors.Is(err, h2.ErrNoExtendedConnect):
+			x.drop(false)
+			u.stats.failures[failTunnel.kind].Inc()
+			return nil, failTunnel, err
 		case isClients(err):
 			return nil, nil, err
 		}
@@ -316,6 +329,8 @@ func (x *exchange) ask() (b []byte, f *failure, err error) {
 			}
 		case !gone(err) && err != loop.ErrStalled:
 			f = failUnknown
+		case !x.resend && errors.Is(err, h2.ErrNotProcessed):
+			f = failBusy // a part of the body is gone
 		case x.resend && err != loop.ErrStalled:
 			// It closed the connection without a byte of an answer. What it
 			// may have done can be done again, so it is asked once more over

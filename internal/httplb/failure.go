@@ -46,6 +46,8 @@ var (
 	failUnreachable = &failure{status: 523, title: "Origin Is Unreachable", text: "There is no route to the server.", reason: "unreachable", again: true, free: true}
 	failAnswer      = &failure{status: 524, title: "A Timeout Occurred", text: "The server did not answer in time.", reason: "answer_timeout"}
 	failTLS         = &failure{status: 525, title: "SSL Handshake Failed", text: "No secure connection to the server could be made.", reason: "tls_handshake", again: true}
+	failBusy        = &failure{status: 503, title: "Service Unavailable", text: "The server takes no more requests now.", reason: "refused_stream", again: true}
+	failTunnel      = &failure{status: 501, title: "Not Implemented", text: "The server does not take WebSockets over HTTP/2.", reason: "no_extended_connect"}
 	failCertificate = &failure{status: 526, title: "Invalid SSL Certificate", text: "The server's certificate is not valid.", reason: "invalid_certificate", again: true}
 	failNoPool      = &failure{status: 530, title: "No Healthy Pool", text: "No server can take the request.", reason: "no_pool"}
 	failResolve     = &failure{status: 530, title: "Name Not Resolved", text: "The server's name has no address (1016).", reason: "name_not_resolved", again: true, free: true}
@@ -59,7 +61,7 @@ var (
 	failVersion     = &failure{status: 505, title: "HTTP Version Not Supported", text: "HTTP/1.1 and HTTP/1.0 are served.", reason: "version"}
 
 	failures = []*failure{failBadRequest, failTimeout, failNoHost, failUnknown, failEmpty, failRefused, failConnect,
-		failUnreachable, failAnswer, failTLS, failCertificate, failNoPool, failResolve,
+		failUnreachable, failAnswer, failTLS, failBusy, failTunnel, failCertificate, failNoPool, failResolve,
 		failMethod, failTarget, failExpectation, failHeader, failCoding, failVersion}
 )
 

@@ -25,7 +25,8 @@ type h2stream struct {
 	buf  []byte // the request's head, then fields of answers
 	pace pace
 
-	tunnel   bool // extended CONNECT: becomes an upgrade
+	tunnel   bool        // extended CONNECT: becomes an upgrade
+	answered atomic.Bool // the answer has begun
 	awaiting atomic.Bool
 	in, out  int64
 }
@@ -67,6 +68,9 @@ func (s *h2stream) serve() {
 	s.awaiting.Store(s.req.Expect100 && !done)
 	s.pace.start(s.set)
 	outcome := s.x.run(&s.req, nil, done)
+	if s.x.status == 101 {
+		s.x.status = 200 // as HTTP/2 has it
+	}
 	s.x.finish(s.in, s.out)
 	if outcome == outcomeCut {
 		s.st.Reset(h2.CodeInternal)
@@ -92,7 +96,7 @@ func (s *h2stream) refuse(e *h1.Error) {
 
 // close gives the stream back, with nothing of its request but buffers.
 func (s *h2stream) close() {
-	for _, b := range [...]*[]byte{&s.buf, &s.x.out, &s.x.hold, &s.x.text, &s.x.host} {
+	for _, b := range [...]*[]byte{&s.buf, &s.x.out, &s.x.hold, &s.x.text, &s.x.host, &s.x.protocol} {
 		if cap(*b) > keepBuffer {
 			*b = nil
 		}
@@ -103,6 +107,8 @@ func (s *h2stream) close() {
 	s.st, s.ln, s.set = nil, nil, nil
 	s.req.Reset()
 	s.tunnel, s.in, s.out = false, 0, 0
+	s.answered.Store(false)
+	s.awaiting.Store(false)
 	s.x.detach()
 	h2streams.Put(s)
 }
@@ -170,7 +176,10 @@ func (s *h2stream) nextBody() ([]byte, error) {
 			return nil, err
 		case err != loop.ErrTimeout:
 			return nil, errClientGone
-		case awaiting: // a 100 that the endpoint has not given
+		case awaiting, s.answered.Load():
+			// A 100 that the endpoint has not given; or a stream in both
+			// directions, whose client may well be silent: the endpoint's
+			// answer time-out bounds how long both are.
 			s.pace.start(s.set)
 			s.pace.resume()
 		case s.pace.slow():
@@ -231,6 +240,7 @@ func (s *h2stream) head(res *h1.Response, body h1.Body, _ int64, data []byte, la
 		lines = appendLength(lines, res.Length)
 	}
 	s.buf = lines
+	s.answered.Store(true)
 	s.countHead(len(lines))
 	s.out += int64(len(data))
 	return s.wrote(s.st.RespondBody(res.Status, lines, data, last))

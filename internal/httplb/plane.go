@@ -68,11 +68,12 @@ type snapshot struct {
 	log       *telemetry.AccessLog // nil when there is none
 }
 
-// New returns a plane without listeners, whose connections run on engine.
-func New(engine loop.Engine, log *slog.Logger) *Plane {
+// New returns a plane without listeners, whose connections run on engine. aside
+// is log for tasks of the engine, which must not wait for it.
+func New(engine loop.Engine, log, aside *slog.Logger) *Plane {
 	p := &Plane{
 		log:       log,
-		aside:     slog.New(asideHandler{log.Handler()}),
+		aside:     aside,
 		engine:    engine,
 		listeners: make(map[string]*listener),
 		leaving:   make(map[*listener]struct{}),
@@ -251,11 +252,12 @@ func (p *Plane) forget(before map[upstreamKey]*upstream) {
 func (p *Plane) upstream(e *plan.Endpoint) (*upstream, error) {
 	key := upstreamKeyOf(e)
 	if u := p.upstreams[key]; u != nil {
+		u.http2.Store(newClientConfig(e.Pool, &u.stats))
 		return u, nil
 	}
 	u := &upstream{key: key, load: e.Load, pool: e.Pool.Load, own: make([]ownConns, len(p.engine.Drivers()))}
 	u.stats.init()
-	u.http2 = newClientConfig(e.Pool, &u.stats)
+	u.http2.Store(newClientConfig(e.Pool, &u.stats))
 	if e.Pool.TLS {
 		ck := clientKey{e.Pool.Name, e.Pool.Protocol, e.Pool.TLSFiles}
 		c := p.clients[ck]

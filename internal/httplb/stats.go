@@ -1,6 +1,7 @@
 package httplb
 
 import (
+	"maps"
 	"strconv"
 	"sync"
 
@@ -68,6 +69,13 @@ func (m *malformed) countReason(e *h1.Error) {
 	m.count[e.Reason]++
 }
 
+// counts returns a copy: nobody who refuses a request waits for who reads it.
+func (m *malformed) counts() map[string]uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.count)
+}
+
 // countRefused counts a request that could not be read.
 func (s *listenerStats) countRefused(e *h1.Error) {
 	s.malformed.countReason(e)
@@ -82,8 +90,13 @@ func (s *listenerStats) countRefused(e *h1.Error) {
 // countHTTP2 counts what an HTTP/2 connection tells.
 func (s *listenerStats) countHTTP2(e h2.Event) {
 	s.http2[e].Inc()
-	if e == h2.EventRefused {
+	switch e { // where HTTP/1.1 has the same bound
+	case h2.EventRefused:
 		s.limits[limitStreams].Inc()
+	case h2.EventHeaderTimeout:
+		s.limits[limitHeaderTimeout].Inc()
+	case h2.EventIdleTimeout:
+		s.limits[limitIdleTimeout].Inc()
 	}
 }
 
@@ -207,9 +220,7 @@ func (s *listenerStats) collect(e *telemetry.Emitter, name string) {
 			e.Counter(descFailures, n, name, strconv.Itoa(f.status), f.reason)
 		}
 	}
-	s.malformed.mu.Lock()
-	defer s.malformed.mu.Unlock()
-	for reason, n := range s.malformed.count {
+	for reason, n := range s.malformed.counts() {
 		e.Counter(descMalformed, n, name, reason)
 	}
 }

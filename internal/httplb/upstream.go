@@ -23,9 +23,11 @@ type upstream struct {
 	load  *load.Counter
 	pool  *load.Counter // of the endpoint's pool
 	stats endpointStats
-	http2 *h2.Config // nil where HTTP/1.1 is spoken
 
-	// noHTTP2 is set where an endpoint that may choose has chosen HTTP/1.1.
+	// http2 holds the bounds of new connections, nil where HTTP/1.1 is spoken.
+	http2 atomic.Pointer[h2.Config]
+	// noHTTP2 is set while an endpoint that may choose chooses HTTP/1.1, as then
+	// nobody waits for a connection to share.
 	noHTTP2 atomic.Bool
 
 	own []ownConns // by driver, whose tasks alone use a connection
@@ -215,13 +217,23 @@ func (u *upstream) close(driver int, wait bool) {
 	}
 }
 
-// idleCount returns the number of idle connections.
+// idleCount returns the number of connections that no request uses.
 func (u *upstream) idleCount() (n int) {
 	for i := range u.own {
 		own := &u.own[i]
 		own.mu.Lock()
-		n += len(own.idle)
+		for _, c := range own.idle {
+			if c.of == nil {
+				n++
+			}
+		}
+		clients := slices.Clone(own.clients)
 		own.mu.Unlock()
+		for _, c := range clients {
+			if c.Streams() == 0 {
+				n++
+			}
+		}
 	}
 	return n
 }
@@ -241,10 +253,10 @@ func (u *upstream) connect(d loop.Driver, from loop.Sources, e *plan.Endpoint, t
 		now := loop.Now()
 		share := now.Add(max(deadline.Sub(now), 0) / time.Duration(tries))
 		var c *upstreamConn
-		if u.http2 != nil && !u.noHTTP2.Load() {
+		if u.http2.Load() != nil && !u.noHTTP2.Load() {
 			c, f, err = u.share(d, from, e, to, share)
 		} else {
-			c, f, err = u.single(d, from, e, to, share)
+			c, f, err = u.fresh(d, from, e, to, share)
 		}
 		if f == nil {
 			return c, nil, nil
@@ -256,13 +268,24 @@ func (u *upstream) connect(d loop.Driver, from loop.Sources, e *plan.Endpoint, t
 	return nil, f, err
 }
 
-// single makes a connection for one request at a time.
-func (u *upstream) single(d loop.Driver, from loop.Sources, e *plan.Endpoint, to netip.AddrPort, deadline loop.Time) (*upstreamConn, *failure, error) {
-	c, _, f, err := u.dial(d, from, e, to, deadline)
-	if f != nil {
+// fresh makes a connection, and returns a part of it if it speaks HTTP/2. An
+// endpoint that may choose does so with each connection.
+func (u *upstream) fresh(d loop.Driver, from loop.Sources, e *plan.Endpoint, to netip.AddrPort, deadline loop.Time) (*upstreamConn, *failure, error) {
+	c, protocol, f, err := u.dial(d, from, e, to, deadline)
+	switch {
+	case f != nil:
 		return nil, f, err
+	case u.http2.Load() == nil:
+		return u.exclusive(c), nil, nil
+	case u.tls == nil || protocol == "h2":
+		u.noHTTP2.Store(false)
+		return u.client(d, c), nil, nil
+	case u.key.protocol == model.PoolAuto:
+		u.noHTTP2.Store(true)
+		return u.exclusive(c), nil, nil
 	}
-	return u.exclusive(c), nil, nil
+	c.Close()
+	return nil, failTLS, errNoHTTP2
 }
 
 // exclusive counts a connection that is for one request at a time.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"time"
 
 	"fairlead/internal/h2"
 	"fairlead/internal/loop"
@@ -35,11 +36,15 @@ func newClientConfig(p *plan.Pool, stats *endpointStats) *h2.Config {
 	}
 	return &h2.Config{
 		HeaderBytes: answerLimits.HeadBytes, HeaderCount: answerLimits.Fields,
-		HeaderTimeout: p.AnswerTimeout, IdleTimeout: p.IdleTimeout, WriteTimeout: p.AnswerTimeout,
+		HeaderTimeout: p.AnswerTimeout, IdleTimeout: max(p.IdleTimeout, minIdle), WriteTimeout: p.AnswerTimeout,
 		Scheme: scheme,
 		Count:  func(e h2.Event) { stats.http2[e].Inc() },
 	}
 }
+
+// minIdle is how long an HTTP/2 connection is kept at least: where none is to be
+// kept, the requests that come at the same time still share one.
+const minIdle = time.Second
 
 // protocols returns what endpoints of a pool are offered to speak over TLS.
 func protocols(p *plan.Pool) []string {
@@ -78,21 +83,22 @@ func (u *upstream) share(d loop.Driver, from loop.Sources, e *plan.Endpoint, to 
 				return nil, failConnect, err
 			}
 			if u.noHTTP2.Load() {
-				return u.single(d, from, e, to, deadline)
+				return u.fresh(d, from, e, to, deadline)
 			}
 			continue
 		}
 		return &upstreamConn{Conn: client.Conn(), up: u, of: client, own: own, reused: true}, nil, nil
 	}
-	c, f, err := u.dialHTTP2(d, from, e, to, deadline)
-	own.mu.Lock()
-	waiting := own.waiting
-	own.dialling, own.waiting = false, nil
-	own.mu.Unlock()
-	for _, bell := range waiting {
-		bell.Ring()
-	}
-	return c, f, err
+	defer func() { // whatever becomes of it
+		own.mu.Lock()
+		waiting := own.waiting
+		own.dialling, own.waiting = false, nil
+		own.mu.Unlock()
+		for _, bell := range waiting {
+			bell.Ring()
+		}
+	}()
+	return u.fresh(d, from, e, to, deadline)
 }
 
 // usable returns a connection that takes another request, to an address that the
@@ -107,20 +113,9 @@ func (s *shared) usable(e *plan.Endpoint) *h2.Client {
 	return nil
 }
 
-// dialHTTP2 makes an HTTP/2 connection and returns a part of it.
-func (u *upstream) dialHTTP2(d loop.Driver, from loop.Sources, e *plan.Endpoint, to netip.AddrPort, deadline loop.Time) (*upstreamConn, *failure, error) {
-	c, protocol, f, err := u.dial(d, from, e, to, deadline)
-	switch {
-	case f != nil:
-		return nil, f, err
-	case u.tls != nil && protocol != "h2" && u.key.protocol == model.PoolAuto:
-		u.noHTTP2.Store(true)
-		return u.exclusive(c), nil, nil
-	case u.tls != nil && protocol != "h2":
-		c.Close()
-		return nil, failTLS, errNoHTTP2
-	}
-	client := h2.NewClient(d, c, u.http2)
+// client begins HTTP/2 on a connection, and returns a part of it.
+func (u *upstream) client(d loop.Driver, c loop.Conn) *upstreamConn {
+	client := h2.NewClient(d, c, u.http2.Load())
 	u.opened()
 	own := &u.own[d.Index()]
 	own.mu.Lock()
@@ -134,7 +129,7 @@ func (u *upstream) dialHTTP2(d loop.Driver, from loop.Sources, e *plan.Endpoint,
 		u.load.ConnectionClosed()
 		u.pool.ConnectionClosed()
 	})
-	return &upstreamConn{Conn: client.Conn(), up: u, of: client, own: own}, nil, nil
+	return &upstreamConn{Conn: client.Conn(), up: u, of: client, own: own}
 }
 
 // lost reports whether err is an HTTP/2 endpoint's way to end an exchange without
@@ -142,5 +137,5 @@ func (u *upstream) dialHTTP2(d loop.Driver, from loop.Sources, e *plan.Endpoint,
 func lost(err error) bool {
 	var s *h2.StreamError
 	var c *h2.ConnError
-	return errors.As(err, &s) && s.Remote || errors.As(err, &c) && c.Remote
+	return errors.As(err, &s) && s.Remote || errors.As(err, &c) && c.Remote || errors.Is(err, h2.ErrNotProcessed)
 }

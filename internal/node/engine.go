@@ -14,14 +14,15 @@ import (
 // engineVariable names the engine that connections run on; see loop.NewEngine.
 const engineVariable = "FAIRLEAD_IO"
 
-// newEngine makes the engine that the environment asks for.
+// newEngine makes the engine that the environment asks for. Logging must not
+// wait.
 func newEngine(log *slog.Logger) (loop.Engine, error) {
 	e, err := loop.NewEngine(os.Getenv(engineVariable), loop.Options{
 		Panicked: func(v any, stack []byte) {
-			go log.Error("defect: task ended", "panic", v, "stack", string(stack))
+			log.Error("defect: task ended", "panic", v, "stack", string(stack))
 		},
 		Held: func(where string, d time.Duration) {
-			go log.Warn("event loop was held up: connections waited", "duration", d, "by", where)
+			log.Warn("event loop was held up: connections waited", "duration", d, "by", where)
 		},
 	})
 	if err != nil {

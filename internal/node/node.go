@@ -82,7 +82,9 @@ type Node struct {
 // finish within shutdown_timeout, or until now is done. Errors of the file are
 // [config.Errors]; what could not be opened is told otherwise.
 func Run(ctx, now context.Context, cfg Config) error {
-	engine, err := newEngine(cfg.Log)
+	aside := telemetry.NewAside()
+	defer aside.Close()
+	engine, err := newEngine(aside.Logger(cfg.Log))
 	if err != nil {
 		return err
 	}
@@ -93,10 +95,11 @@ func Run(ctx, now context.Context, cfg Config) error {
 	names := cfg.Names
 	names.Log = cfg.Log
 	n.resolver = resolve.New(names)
-	n.http = httplb.New(n.engine, cfg.Log)
+	n.http = httplb.New(n.engine, cfg.Log, aside.Logger(cfg.Log))
 	n.registry = telemetry.NewRegistry()
 	n.registry.Log = cfg.Log
 	n.registry.Add(n.http)
+	n.registry.Add(aside)
 	n.registry.Add(n)
 	defer n.close()
 
