@@ -79,15 +79,17 @@ var (
 //
 // What is written has to be well-formed: a request line in origin-form, Host, and
 // a body framed by Content-Length or by chunks. The answer is framed by its
-// content-length if it has one, otherwise by chunks, with trailers behind them. A
-// request with Upgrade is sent as extended CONNECT (RFC 8441), and accepted with
-// 101.
+// content-length if it has one and announces no trailers, otherwise by chunks,
+// with trailers behind them. A request with Upgrade is sent as extended CONNECT
+// (RFC 8441), and accepted with 101.
 //
-// A request for which no stream can be opened fails with loop.ErrStale, as does
-// Ask if the server says that it has not processed it. Other errors of such
-// requests are ErrNotProcessed. Quiet reports whether the exchange is complete
-// and the next one can begin. Abort, and Close before that, reset the stream with
-// CANCEL.
+// A request for which no stream can be opened fails with loop.ErrStale, one that
+// the server says it has not processed with ErrNotProcessed. Quiet reports
+// whether the exchange is complete and the next one can begin. Abort, and Close
+// before that, reset the stream with CANCEL.
+//
+// Unlike those of other connections, Interrupt and Abort are only for tasks of
+// the driver; others call Client.Abort.
 func (k *Client) Conn() loop.Conn { return &bridge{k: k, timeout: k.c.WriteTimeout} }
 
 // enter begins what may wait on the stream, with mu locked.
@@ -247,9 +249,7 @@ func (b *bridge) Ask(p []byte) ([]byte, error) {
 	switch {
 	case err == nil:
 		return answer, nil
-	case errors.Is(err, ErrNotProcessed):
-		return nil, loop.ErrStale
-	case werr != nil:
+	case werr != nil && !errors.Is(err, ErrNotProcessed):
 		return nil, werr
 	}
 	return nil, err
@@ -357,14 +357,16 @@ func (b *bridge) head(h *Head) {
 		return
 	}
 	b.out = h1.AppendStatusLine(b.out, h.Status, "")
-	b.out = append(b.out, h.Lines...)
 	switch {
 	case h.Status < 200:
-	case s.declared == 0: // by content-length, or by what was asked for
-		b.giving = givePlain
-	case h.ContentLength >= 0:
+		b.out = append(b.out, h.Lines...)
+	case s.bodiless(h.Status), h.ContentLength >= 0 && (h.End || !h.announced):
+		b.out = append(b.out, h.Lines...)
 		b.giving = givePlain
 	default:
+		// Where there may be trailers, a content-length would leave no place
+		// for them.
+		b.out = appendUnframed(b.out, h.Lines)
 		b.out = append(b.out, "transfer-encoding: chunked\r\n"...)
 		b.giving = giveChunks
 	}
@@ -375,6 +377,18 @@ func (b *bridge) head(h *Head) {
 	if b.upgrade != nil && s.writable() == nil {
 		s.push(nil, true) // there will be no tunnel
 	}
+}
+
+// appendUnframed appends field lines but the content-length.
+func appendUnframed(dst, lines []byte) []byte {
+	for len(lines) > 0 {
+		name, _, rest := cutLine(lines)
+		if string(name) != "content-length" {
+			dst = append(dst, lines[:len(lines)-len(rest)]...)
+		}
+		lines = rest
+	}
+	return dst
 }
 
 // shortBody is up to where a body is given along with its head.

@@ -85,6 +85,10 @@ func TestBridge(t *testing.T) {
 			shown("POST http a.example /\n\nabc\nt: u\r\n")},
 		{"content-length", respond(200, "content-length: 2\r\nx: y\r\n", "ok", ""), []string{get}, "HTTP/1.1 200 \r\ncontent-length: 2\r\nx: y\r\n\r\nok"},
 		{"trailers", respond(200, "", "ok", "grpc-status: 0\r\n"), []string{get}, "HTTP/1.1 200 \r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\ngrpc-status: 0\r\n\r\n"},
+		{"trailers behind a length", respond(200, "content-length: 2\r\ntrailer: x-sum\r\n", "ok", "x-sum: 1\r\n"), []string{get}, "HTTP/1.1 200 \r\ntrailer: x-sum\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nx-sum: 1\r\n\r\n"},
+		{"trailers behind no bytes", respond(200, "content-length: 0\r\ntrailer: x-sum\r\n", "", "x-sum: 1\r\n"), []string{get}, "HTTP/1.1 200 \r\ntrailer: x-sum\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx-sum: 1\r\n\r\n"},
+		{"trailers that are not sent", respond(200, "content-length: 0\r\ntrailer: x-sum\r\n", "", ""), []string{get}, "HTTP/1.1 200 \r\ncontent-length: 0\r\ntrailer: x-sum\r\n\r\n"},
+		{"HEAD that announces trailers", respond(200, "content-length: 9\r\ntrailer: x-sum\r\n", "", ""), []string{"HEAD / HTTP/1.1\r\nHost: a.example\r\n\r\n"}, "HTTP/1.1 200 \r\ncontent-length: 9\r\ntrailer: x-sum\r\n\r\n"},
 		{"trailers alone", respond(200, "grpc-status: 5\r\n", "", ""), []string{get}, "HTTP/1.1 200 \r\ngrpc-status: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"},
 		{"204", respond(204, "", "", ""), []string{get}, "HTTP/1.1 204 \r\n\r\n"},
 		{"304", respond(304, "content-length: 9\r\n", "", ""), []string{get}, "HTTP/1.1 304 \r\ncontent-length: 9\r\n\r\n"},
@@ -292,16 +296,17 @@ func TestTunnelRelay(t *testing.T) {
 	})
 }
 
-// TestBridgeStale: requests that were certainly not processed are stale.
-func TestBridgeStale(t *testing.T) {
+// TestBridgeNotProcessed: it is told of requests that were certainly not
+// processed, and those that could not even be sent are stale.
+func TestBridgeNotProcessed(t *testing.T) {
 	const get = "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n"
 	for _, test := range []struct {
 		name string
 		then func(d *dialled)
-		want error // nil: any but ErrStale
+		want error // nil: any but ErrNotProcessed
 	}{
-		{"refused", func(d *dialled) { d.fr.WriteRSTStream(1, http2.ErrCodeRefusedStream) }, loop.ErrStale},
-		{"GOAWAY", func(d *dialled) { d.fr.WriteGoAway(0, 0, nil) }, loop.ErrStale},
+		{"refused", func(d *dialled) { d.fr.WriteRSTStream(1, http2.ErrCodeRefusedStream) }, ErrNotProcessed},
+		{"GOAWAY", func(d *dialled) { d.fr.WriteGoAway(0, 0, nil) }, ErrNotProcessed},
 		{"reset", func(d *dialled) { d.fr.WriteRSTStream(1, http2.ErrCodeInternal) }, nil},
 		{"lost", func(d *dialled) { d.nc.Close() }, nil},
 	} {
@@ -315,7 +320,7 @@ func TestBridgeStale(t *testing.T) {
 					test.then(d)
 				}()
 				_, err := c.Ask([]byte(get))
-				if err == nil || (err == loop.ErrStale) != (test.want == loop.ErrStale) {
+				if err == nil || errors.Is(err, ErrNotProcessed) != (test.want == ErrNotProcessed) || err == loop.ErrStale {
 					t.Errorf("Ask fails with %v", err)
 				}
 				c.Close()

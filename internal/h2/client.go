@@ -18,9 +18,7 @@ func NewClient(d loop.Driver, nc loop.Conn, cfg *Config) *Client {
 	k := &Client{}
 	c := &k.c
 	c.start(d, nc, cfg)
-	c.mu.Lock()
 	c.greet()
-	c.unlock()
 	k.task = d.Spawn(func() { _ = c.run(nil) }) // the reason stays in c.err
 	return k
 }

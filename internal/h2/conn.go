@@ -67,7 +67,8 @@ type conn struct {
 	closedAt int
 	free     []*Stream
 	// Streams that wait for room in out, those with data also for the
-	// connection's window.
+	// connection's window. The first of a queue stays in it until it has got
+	// something, so that none overtakes it.
 	waitingHeads, waiting streamQueue
 	sent                  uint32 // frames of data, ever
 
@@ -88,7 +89,8 @@ type conn struct {
 	closing   bool   // nothing more is written
 	err       error  // why it ended
 	ackBy     loop.Time
-	pingBy    loop.Time // until when the PING is to be answered; 0 if none is on its way
+	pings     int       // those that are yet to be answered
+	pingBy    loop.Time // until when something has to come because of them; 0 if it has
 	settingUp loop.Time // until when preface and SETTINGS are to come; 0 once they have
 	lastRead  loop.Time
 }
@@ -128,6 +130,8 @@ func (c *conn) start(d loop.Driver, nc loop.Conn, cfg *Config) {
 
 // greet appends what each side begins with.
 func (c *conn) greet() {
+	c.mu.Lock()
+	defer c.unlock()
 	o := c.output()
 	list := make([]setting, 0, 4)
 	if c.server {
@@ -161,24 +165,32 @@ func (c *conn) unlock() {
 	}
 }
 
+// pause waits for a bell, with mu unlocked meanwhile.
+func (c *conn) pause(b loop.Bell, deadline loop.Time) error {
+	c.unlock()
+	defer c.mu.Lock()
+	return b.Wait(deadline)
+}
+
 // run is the reading task. It returns when the connection is over and all
-// streams have ended.
+// streams have ended. A panic, which is a defect of ours, goes on once that is so.
 func (c *conn) run(already []byte) error {
-	err := c.read(already)
-	return c.finish(err)
+	over := false
+	defer func() {
+		if !over {
+			c.collapse()
+		}
+	}()
+	err := c.finish(c.read(already))
+	over = true
+	return err
 }
 
 // read reads and handles frames until there is an error, or nothing more to do.
 func (c *conn) read(b []byte) error {
 	for {
 		if len(b) > 0 {
-			c.mu.Lock()
-			rest, err := c.input(b)
-			if err == nil && c.control > controlBound {
-				err = &ConnError{Code: CodeEnhanceYourCalm, Reason: "answers are not read", event: EventControlFlood}
-			}
-			c.readyFresh()
-			c.unlock()
+			rest, err := c.take(b)
 			if err == nil {
 				// Nothing that is lent outlives Spawn, or a read that ends
 				// without bytes.
@@ -200,32 +212,56 @@ func (c *conn) read(b []byte) error {
 	}
 }
 
+// take is input with mu locked.
+func (c *conn) take(b []byte) ([]byte, error) {
+	c.mu.Lock()
+	defer c.unlock()
+	rest, err := c.input(b)
+	if err == nil && c.control > controlBound {
+		err = &ConnError{Code: CodeEnhanceYourCalm, Reason: "answers are not read", event: EventControlFlood}
+	}
+	c.readyFresh()
+	return rest, err
+}
+
 // more waits for more bytes behind prefix.
 func (c *conn) more(prefix []byte) ([]byte, error) {
 	for {
-		c.mu.Lock()
-		deadline, err := c.timers(loop.Now(), len(prefix) == 0)
-		c.unlock()
+		deadline, err := c.due(len(prefix) == 0)
 		if err != nil {
 			return nil, err
 		}
 		c.nc.SetReadDeadline(deadline)
 		b, err := c.nc.Read(prefix)
 		switch {
-		case err == nil:
-			c.now = loop.Now()
-			c.mu.Lock()
-			c.lastRead = c.now
-			c.unlock()
-			return b, nil
-		case err == errWake:
-			c.mu.Lock()
-			c.awake()
-			c.unlock()
+		case err == nil || err == errWake:
+			c.came(err == nil)
+			if err == nil {
+				return b, nil
+			}
 		case err != loop.ErrTimeout:
 			return nil, err
 		}
 	}
+}
+
+// due is timers with mu locked.
+func (c *conn) due(between bool) (loop.Time, error) {
+	c.mu.Lock()
+	defer c.unlock()
+	return c.timers(loop.Now(), between)
+}
+
+// came notes that bytes have come, or else that the reading task was woken.
+func (c *conn) came(bytes bool) {
+	c.mu.Lock()
+	defer c.unlock()
+	if bytes {
+		c.now = loop.Now()
+		c.lastRead, c.pingBy = c.now, 0 // whoever sends is alive
+		return
+	}
+	c.awake()
 }
 
 // timers does what is due at now and returns when to look again. It may end the
@@ -287,6 +323,7 @@ func (c *conn) timers(now loop.Time, between bool) (loop.Time, error) {
 		next = earlier(next, c.pingBy)
 	case now >= ask && c.PingTimeout > 0:
 		c.pingBy = now.Add(c.PingTimeout)
+		c.pings++
 		c.append(appendPing(c.output().b, 0, pingAlive))
 		next = earlier(next, c.pingBy)
 	case c.PingTimeout > 0:
@@ -344,11 +381,24 @@ func (c *conn) awake() {
 
 // finish ends the connection for the reason err, and waits for its tasks.
 func (c *conn) finish(err error) error {
+	if c.lastWord(err) {
+		c.linger()
+		c.nc.Close()
+	} else {
+		c.nc.Abort()
+	}
+	c.nc.Release()
+	return c.join()
+}
+
+// lastWord ends all streams for the reason err. It reports whether the other end
+// was told and can be left in order.
+func (c *conn) lastWord(err error) bool {
 	c.mu.Lock()
+	defer c.unlock()
 	c.awake()
 	c.noWake = true
 	inOrder := c.end(err)
-	err = c.err
 	if inOrder {
 		deadline := loop.Now().Add(closeTimeout)
 		for (c.out != nil || c.writing) && c.waitReader(deadline) == nil {
@@ -357,16 +407,14 @@ func (c *conn) finish(err error) error {
 		inOrder = c.out == nil && !c.writing
 	}
 	c.closing = true
-	c.unlock()
-	if inOrder {
-		c.linger()
-		c.nc.Close()
-	} else {
-		c.nc.Abort()
-	}
-	c.nc.Release()
+	return inOrder
+}
 
+// join waits until the writing task has ended, and those of requests. It returns
+// why the connection did.
+func (c *conn) join() error {
 	c.mu.Lock()
+	defer c.unlock()
 	c.writerLeaves = true
 	if c.writerWaits {
 		c.writerWaits = false
@@ -375,11 +423,43 @@ func (c *conn) finish(err error) error {
 	for c.writerOn || c.server && c.live > 0 {
 		_ = c.waitReader(0) // without a deadline it does not fail
 	}
-	c.unlock()
-	if err == errDrained {
+	if c.err == errDrained {
 		return nil
 	}
-	return err
+	return c.err
+}
+
+// collapse is what is left of finish when the reading task has panicked: no frame
+// can be trusted any more, but the other tasks are to end.
+func (c *conn) collapse() {
+	c.giveUp(false)
+	c.nc.Release()
+	_ = c.join() // the panic says more
+}
+
+// giveUp ends the connection at once because one of its own two tasks has
+// panicked.
+func (c *conn) giveUp(writer bool) {
+	c.mu.Lock()
+	defer c.unlock()
+	if writer {
+		c.writerOn, c.writerWaits, c.writing = false, false, false
+		c.tellReader()
+	} else {
+		c.noWake, c.readerWaits = true, false
+	}
+	c.cut(errDefect)
+	if !writer {
+		c.readyFresh() // forgets those that will not be started
+	}
+}
+
+// cut ends all streams, and the connection with a reset.
+func (c *conn) cut(err error) {
+	c.closing = true
+	c.drop()
+	c.fail(err)
+	c.nc.Abort() // wakes the tasks that use it
 }
 
 // end says the last word and ends all streams. It reports whether there is a
@@ -421,9 +501,7 @@ func (c *conn) fail(err error) {
 // waitReader lets the reading task wait for a ring.
 func (c *conn) waitReader(deadline loop.Time) error {
 	c.readerWaits = true
-	c.unlock()
-	err := c.bell.Wait(deadline)
-	c.mu.Lock()
+	err := c.pause(c.bell, deadline)
 	c.readerWaits = false
 	return err
 }

@@ -2,6 +2,8 @@ package h2
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"strconv"
 )
 
@@ -94,7 +96,7 @@ var ErrIdle = errors.New("HTTP/2 connection was idle")
 
 // Errors of which users hear.
 var (
-	errGone         = errors.New("HTTP/2 connection was closed by the other end")
+	errGone         = fmt.Errorf("HTTP/2 connection was closed by the other end: %w", io.ErrUnexpectedEOF)
 	errPingTimeout  = errors.New("HTTP/2 connection is dead: PING was not answered")
 	errEnded        = errors.New("HTTP/2 stream: written after its end")
 	errHeadTwice    = errors.New("HTTP/2 stream: head was sent already")
@@ -102,6 +104,7 @@ var (
 	errNoHead       = errors.New("HTTP/2 stream: body or trailers before the head")
 	errStreamClosed = errors.New("HTTP/2 stream is closed")
 	errDrained      = errors.New("HTTP/2 connection was drained")
+	errDefect       = errors.New("HTTP/2 connection ended by a defect")
 	errWake         = errors.New("HTTP/2 connection has something to look at")
 )
 

@@ -18,18 +18,6 @@ func (q *streamQueue) push(s *Stream) {
 	q.last = s
 }
 
-func (q *streamQueue) pop() *Stream {
-	s := q.first
-	if s == nil {
-		return nil
-	}
-	if q.first = s.next; q.first == nil {
-		q.last = nil
-	}
-	s.in, s.next = nil, nil
-	return s
-}
-
 func (q *streamQueue) remove(s *Stream) {
 	var before *Stream
 	for x := q.first; x != s; x = x.next {
@@ -46,49 +34,71 @@ func (q *streamQueue) remove(s *Stream) {
 	s.in, s.next = nil, nil
 }
 
-// wakeWaiting wakes the stream whose turn it is, if it can go on. Each stream
-// that was woken calls it when it has taken its share, or wants none any more: so
+// wakeWaiting wakes the stream whose turn it is, if it can go on. It is called
+// where there is more room, or window, and where a stream has left its queue: so
 // they are woken one after the other, in their order, as far as there is room.
+// Heads come first, as they are small.
 func (c *conn) wakeWaiting() {
-	if !c.room() {
-		return
-	}
-	if s := c.waitingHeads.pop(); s != nil {
-		s.wakeWrite()
-	}
-	if c.sendWindow > 0 {
-		if s := c.waiting.pop(); s != nil {
-			s.wakeWrite()
-		}
+	switch {
+	case !c.room():
+	case c.waitingHeads.first != nil:
+		c.waitingHeads.first.wakeWrite()
+	case c.waiting.first != nil && c.sendWindow > 0:
+		c.waiting.first.wakeWrite()
 	}
 }
 
-// wait waits until the writing task of the stream may go on: in a queue of the
-// connection, or without one for the stream's own window.
-func (s *Stream) wait(q *streamQueue) error {
-	var by loop.Time
-	if s.writeTimeout > 0 {
-		by = loop.Now().Add(s.writeTimeout)
-	}
-	if q != nil {
-		q.push(s)
-	}
-	s.writeWaits = true
-	s.c.unlock()
-	err := s.writeBell.Wait(by)
-	s.c.mu.Lock()
-	s.writeWaits = false
+// turn reports whether no other stream has waited for longer to send data.
+func (s *Stream) turn() bool {
+	c := s.c
+	return c.waitingHeads.first == nil && (c.waiting.first == nil || c.waiting.first == s)
+}
+
+// leaveQueue gives up the place in a queue, if there is one.
+func (s *Stream) leaveQueue() {
 	if s.in != nil {
 		s.in.remove(s)
+		s.c.wakeWaiting()
 	}
-	if err == nil {
-		err = s.writable()
-	} else {
-		s.c.count(EventWriteTimeout)
+}
+
+// progress notes that something was sent, or that the stream gives up: it has no
+// place in a queue any more, and a stall would begin anew.
+func (s *Stream) progress() {
+	s.stalled = 0
+	s.leaveQueue()
+}
+
+// wait waits until the writing task of the stream may go on: in a queue of the
+// connection, or without one for the stream's own window. It keeps its place in
+// the queue until progress, as it does the beginning of the stall: that it was
+// woken is no progress.
+func (s *Stream) wait(q *streamQueue) error {
+	if s.in != q {
+		s.leaveQueue()
+		if q != nil {
+			q.push(s)
+		}
+	}
+	var by loop.Time
+	if s.writeTimeout > 0 {
+		if s.stalled == 0 {
+			s.stalled = loop.Now()
+		}
+		by = s.stalled.Add(s.writeTimeout)
+	}
+	s.writeWaits = true
+	stall := s.c.pause(s.writeBell, by)
+	s.writeWaits = false
+	err := s.writable()
+	if stall != nil {
 		err = loop.ErrStalled
 	}
 	if err != nil {
-		s.c.wakeWaiting() // it may have been this stream's turn
+		s.progress()
+	}
+	if stall != nil {
+		s.c.count(EventWriteTimeout)
 	}
 	return err
 }
@@ -117,7 +127,7 @@ func (s *Stream) push(b []byte, end bool) int {
 		return 0
 	}
 	pushed := 0
-	for pushed < len(b) && c.room() {
+	for pushed < len(b) && c.room() && s.turn() {
 		n := int(min(int64(len(b)-pushed), maxFrame, s.sendWindow, c.sendWindow))
 		if n <= 0 {
 			break
@@ -134,7 +144,9 @@ func (s *Stream) push(b []byte, end bool) int {
 		pushed += n
 		c.sent++
 	}
-	c.wakeWaiting()
+	if pushed > 0 {
+		s.progress()
+	}
 	return pushed
 }
 
@@ -199,12 +211,12 @@ func (s *Stream) RespondBody(status int, lines, body []byte, end bool) error {
 	case status < 100 || status > 999 || status == 101:
 		return errStatus
 	}
-	if !c.room() {
+	if !s.mayHead() {
 		hold := outputs.Get().(*output)
 		defer hold.free()
 		hold.b = append(append(hold.b, lines...), body...)
 		lines, body = hold.b[:len(lines)], hold.b[len(lines):]
-		if err := s.waitRoom(); err != nil {
+		if err := s.waitHead(); err != nil {
 			return err
 		}
 	}
@@ -221,19 +233,25 @@ func (s *Stream) RespondBody(status int, lines, body []byte, end bool) error {
 		}
 	}
 	if endHead || len(body) == 0 {
-		c.wakeWaiting()
 		return nil
 	}
 	return s.write(body, end)
 }
 
-// waitRoom waits until heads can be appended.
-func (s *Stream) waitRoom() error {
-	for !s.c.room() {
+// mayHead reports whether a head can be appended now.
+func (s *Stream) mayHead() bool {
+	q := &s.c.waitingHeads
+	return s.c.room() && (q.first == nil || q.first == s)
+}
+
+// waitHead waits until a head can be appended.
+func (s *Stream) waitHead() error {
+	for !s.mayHead() {
 		if err := s.wait(&s.c.waitingHeads); err != nil {
 			return err
 		}
 	}
+	s.progress()
 	return nil
 }
 
@@ -248,12 +266,12 @@ func (s *Stream) WriteTrailer(lines []byte) error {
 	if !s.sentHead {
 		return errNoHead
 	}
-	if !c.room() {
+	if !s.mayHead() {
 		hold := outputs.Get().(*output)
 		defer hold.free()
 		hold.b = append(hold.b, lines...)
 		lines = hold.b
-		if err := s.waitRoom(); err != nil {
+		if err := s.waitHead(); err != nil {
 			return err
 		}
 	}
@@ -273,7 +291,6 @@ func (s *Stream) pushTrailer(lines []byte) {
 	c.endBlock(at, s.id, true)
 	s.endSent()
 	c.kick()
-	c.wakeWaiting()
 }
 
 // receive keeps data until it is read.

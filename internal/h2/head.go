@@ -31,6 +31,8 @@ type Head struct {
 
 	// TooLarge says that the head was over a bound. It is then incomplete.
 	TooLarge bool
+
+	announced bool // there is a trailer field
 }
 
 // pseudo numbers the pseudo-header fields.
@@ -133,6 +135,8 @@ func (f *fields) add(h hpack.HeaderField) {
 	case "host":
 		f.addHost(h.Value)
 		return
+	case "trailer":
+		f.announced = true
 	case "cookie":
 		if f.of == sectionRequest { // RFC 9113 section 8.2.3
 			if f.cookied {

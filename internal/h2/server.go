@@ -22,9 +22,7 @@ func NewServer(d loop.Driver, nc loop.Conn, cfg *Config, handle func(*Stream)) *
 // already are bytes that were read from it before. The connection is closed. The
 // error is nil if it was drained.
 func (s *Server) Serve(already []byte) error {
-	s.c.mu.Lock()
 	s.c.greet()
-	s.c.unlock()
 	return s.c.run(already)
 }
 

@@ -65,6 +65,7 @@ type Stream struct {
 	readWaits, writeWaits bool
 	in                    *streamQueue // where it waits
 	next                  *Stream      // behind it there
+	stalled               loop.Time    // since when a write that goes on makes no progress; 0 if it does
 }
 
 // newStream returns a stream that is not open yet.
@@ -128,6 +129,7 @@ func (s *Stream) finished() bool { return s.spent && s.cut == cutNot }
 
 // forget takes a stream that is over off the connection.
 func (c *conn) forget(s *Stream) {
+	s.leaveQueue()
 	if s.id != 0 {
 		delete(c.streams, s.id)
 		how := s.cut
@@ -393,10 +395,7 @@ func (s *Stream) ended() bool { return s.sentEnd }
 // waitRead waits for anything to change for the reading task.
 func (s *Stream) waitRead() error {
 	s.readWaits = true
-	by := s.readBy
-	s.c.unlock()
-	err := s.readBell.Wait(by)
-	s.c.mu.Lock()
+	err := s.c.pause(s.readBell, s.readBy)
 	s.readWaits = false
 	return err
 }

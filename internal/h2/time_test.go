@@ -86,6 +86,15 @@ func TestAlive(t *testing.T) {
 		for range 10 {
 			s.want("PING alive")
 			s.fr.WritePing(true, pingAlive)
+			synctest.Wait()
+			if n := s.s.c.floods.n[EventPingFlood]; n != 0 {
+				t.Fatal("answer to our PING is counted")
+			}
+		}
+		s.fr.WritePing(true, pingAlive) // one that was not asked for
+		synctest.Wait()
+		if n := s.s.c.floods.n[EventPingFlood]; n != 1 {
+			t.Error("PING that is acknowledged twice is not counted")
 		}
 		s.fr.WriteData(1, true, nil)
 		s.want("HEADERS 1 :status=200; end")
@@ -112,6 +121,42 @@ func TestWindowStall(t *testing.T) {
 		synctest.Wait()
 		s.done()
 	})
+}
+
+// TestStallGoesOn: what wakes a write without letting it send a byte does not make
+// its time-out begin anew.
+func TestStallGoesOn(t *testing.T) {
+	for name, wake := range map[string]func(s *served, i uint32){
+		"WINDOW_UPDATE": func(s *served, _ uint32) { s.fr.WriteWindowUpdate(1, 1) },
+		"SETTINGS": func(s *served, i uint32) {
+			s.fr.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1<<20 + i})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				result := make(chan error, 1)
+				s := serve(t, Config{PingAfter: -1}, func(s *Stream) {
+					result <- s.RespondBody(200, nil, make([]byte, initialWindow+1), true)
+					result <- s.Write([]byte("x"), true) // one more has its own time
+				})
+				s.hello(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20})
+				begun := time.Now()
+				s.headers(1, true, s.get())
+				go func() {
+					for i := range uint32(5) {
+						time.Sleep(8 * time.Second)
+						wake(s, i)
+					}
+				}()
+				for _, after := range []time.Duration{30 * time.Second, 60 * time.Second} {
+					if err := <-result; err != loop.ErrStalled || time.Since(begun) != after {
+						t.Errorf("write ends with %v after %v, want a stall after %v", err, time.Since(begun), after)
+					}
+				}
+				s.done()
+			})
+		})
+	}
 }
 
 // TestConnectionStall: when a client takes no bytes all streams end.

@@ -15,7 +15,9 @@ type tunnel struct {
 
 // Tunnel returns the stream as a connection, for requests that ask for one
 // (extended CONNECT). It is for a stream whose head was sent. The end of each
-// direction is that of the stream's; Abort resets it with CANCEL.
+// direction is that of the stream's; Abort resets it with CANCEL. Unlike those of
+// other connections, Interrupt and Abort are only for tasks of the driver; others
+// abort the connection that the stream is part of.
 func (s *Stream) Tunnel() loop.Conn { return &tunnel{s: s} }
 
 func (t *tunnel) Read(prefix []byte) ([]byte, error) {

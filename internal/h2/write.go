@@ -49,55 +49,64 @@ func (c *conn) drop() {
 // room reports whether streams may add to the output.
 func (c *conn) room() bool { return c.out == nil || len(c.out.b) < outBound }
 
-// write is the writing task.
+// write is the writing task. A panic in it, which is a defect of ours, ends the
+// connection.
 func (c *conn) write() {
-	c.mu.Lock()
+	over := false
+	defer func() {
+		if !over {
+			c.giveUp(true)
+		}
+	}()
 	for {
-		for c.out == nil || c.interrupted {
-			if c.closing || c.out == nil && c.writerLeaves {
-				c.drop()
-				c.writerOn, c.writerLeaves = false, false
-				c.tellReader()
-				c.unlock()
-				return
-			}
-			c.tellReader() // it may wait for what was written
-			c.writerWaits = true
-			c.mu.Unlock()
-			_ = c.writerBell.Wait(0) // without a deadline it does not fail
-			c.mu.Lock()
-			c.writerWaits = false
+		o := c.nextOutput()
+		if o == nil {
+			over = true
+			return
 		}
-		if c.closing {
-			c.drop()
-			continue
-		}
-		o := c.out
-		c.out, c.control = nil, 0
-		c.handed += uint64(len(o.b))
-		c.writing = true
-		c.wakeWaiting()
-		c.unlock()
 		err := c.nc.Write(o.b)
 		o.free()
-		c.mu.Lock()
-		c.writing = false
-		if err != nil {
-			c.writeFailed(err)
-		}
-		if c.wake && !c.interrupted && !c.noWake {
-			c.wakeReader()
-		}
+		c.wrote(err)
 	}
 }
 
-// writeFailed ends the connection as nothing can be written to it any more.
-func (c *conn) writeFailed(err error) {
-	if err == loop.ErrStalled && c.err == nil {
-		c.count(EventWriteTimeout)
+// nextOutput waits for something to write. It returns nil when the task is to
+// end.
+func (c *conn) nextOutput() *output {
+	c.mu.Lock()
+	defer c.unlock()
+	for c.closing || c.out == nil || c.interrupted {
+		if c.closing || c.out == nil && c.writerLeaves {
+			c.drop()
+			c.writerOn, c.writerLeaves = false, false
+			c.tellReader()
+			return nil
+		}
+		c.tellReader() // it may wait for what was written
+		c.writerWaits = true
+		_ = c.pause(c.writerBell, 0) // without a deadline it does not fail
+		c.writerWaits = false
 	}
-	c.closing = true
-	c.drop()
-	c.fail(err)
-	c.nc.Abort() // wakes the reading task
+	o := c.out
+	c.out, c.control = nil, 0
+	c.handed += uint64(len(o.b))
+	c.writing = true
+	c.wakeWaiting()
+	return o
+}
+
+// wrote notes the end of a write.
+func (c *conn) wrote(err error) {
+	c.mu.Lock()
+	defer c.unlock()
+	c.writing = false
+	if err != nil {
+		if err == loop.ErrStalled && c.err == nil {
+			c.count(EventWriteTimeout)
+		}
+		c.cut(err) // wakes the reading task
+	}
+	if c.wake && !c.interrupted && !c.noWake {
+		c.wakeReader()
+	}
 }
