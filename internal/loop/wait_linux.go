@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"os"
 	"syscall"
 	"time"
 	"unsafe"
@@ -9,19 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waitOutside makes loops wait behind the scheduler's back, which saves its part
-// but takes a processor of it and holds up whatever stops the world, until the
-// wait is over. It is for measuring only, with GOMAXPROCS one more than there
-// are loops.
-var waitOutside = os.Getenv("FAIRLEAD_LOOP_WAIT") == "outside"
-
-// outsideWait bounds a wait outside the scheduler.
-const outsideWait = 2 // ms
-
 // poll takes events, and waits for some if it may. It looks without waiting
-// first: under load that is all it takes, and the scheduler is left alone.
+// first: under load that is all it takes, and the scheduler is left alone. To
+// wait behind the scheduler's back as well would gain little, and hold up the
+// garbage collector, which stops all that runs.
 func (l *eventLoop) poll(mayWait bool) int {
-	if n := l.pollRaw(0); n > 0 || !mayWait {
+	if n := l.pollNow(); n > 0 || !mayWait {
 		return n
 	}
 	l.asleep.Store(true)
@@ -35,20 +27,14 @@ func (l *eventLoop) poll(mayWait bool) int {
 		ms = int(min((d+time.Millisecond-1)/time.Millisecond, 1<<30))
 	}
 	l.wakeups.Add(1)
-	if waitOutside {
-		if ms < 0 || ms > outsideWait {
-			ms = outsideWait
-		}
-		return l.pollRaw(ms)
-	}
 	n, _ := syscall.EpollWait(l.poller, l.events, ms)
 	return max(n, 0)
 }
 
-// pollRaw polls without telling the scheduler.
-func (l *eventLoop) pollRaw(ms int) int {
+// pollNow polls without waiting, and without telling the scheduler.
+func (l *eventLoop) pollNow() int {
 	n, _, e := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.poller),
-		uintptr(unsafe.Pointer(unsafe.SliceData(l.events))), uintptr(len(l.events)), uintptr(ms), 0, 0)
+		uintptr(unsafe.Pointer(unsafe.SliceData(l.events))), uintptr(len(l.events)), 0, 0, 0)
 	if e != 0 {
 		return 0 // EINTR
 	}
@@ -68,7 +54,7 @@ func (l *eventLoop) look() bool {
 	if now.Sub(l.looked) < lookAfter {
 		return true
 	}
-	n := l.pollRaw(0)
+	n := l.pollNow()
 	for i := range l.events[:n] {
 		l.event(&l.events[i])
 	}

@@ -76,20 +76,3 @@ func TestInnermost(t *testing.T) {
 		t.Errorf("innermost() = %q, want %q", got, want)
 	}
 }
-
-// Both ways to wait pass the same.
-func TestWaitOutside(t *testing.T) {
-	t.Setenv("FAIRLEAD_LOOP_WAIT", "outside")
-	e, err := NewLoopEngine(Options{Loops: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	ln := serveOn(t, e, loopback, echo)
-	for range 20 {
-		if err := echoes(ln.Addr()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	onTask(e.Drivers()[0], func() { e.Drivers()[0].Sleep(20 * time.Millisecond) })
-}
