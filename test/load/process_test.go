@@ -169,10 +169,10 @@ func (p *process) reload(yaml string) {
 	p.awaitPlan(before + 1)
 }
 
-// awaitPlan waits until so many plans have come into force.
 // planWithin bounds awaitPlan.
 const planWithin = time.Minute
 
+// awaitPlan waits until so many plans have come into force.
 func (p *process) awaitPlan(n int) {
 	p.t.Helper()
 	// On a busy machine first verdicts take their time, more than once.
