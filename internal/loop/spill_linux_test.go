@@ -17,7 +17,7 @@ var spilling = []string{"fiber socket", "fiber tls server"}
 // a buffer, the stack of a fiber, and with TLS a record that is read, at both
 // ends.
 const (
-	readers   = 100
+	readers   = 40
 	perReader = 160 << 10
 )
 
@@ -84,7 +84,7 @@ func TestStalledWritersHoldLittle(t *testing.T) {
 // A source that is fast does not make a slow reader expensive: neither one whose
 // socket is small, nor one that could take much at first.
 func TestMoveToStalledReadersHoldsLittle(t *testing.T) {
-	for _, size := range []int{16 << 10, 1 << 20} {
+	for _, size := range []int{16 << 10, 384 << 10} {
 		for _, src := range spilling {
 			for _, dst := range spilling {
 				t.Run(fmt.Sprintf("%s to %s, %d KiB", src, dst, size>>10), func(t *testing.T) {
@@ -113,6 +113,32 @@ func TestMoveToStalledReadersHoldsLittle(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A read brings a buffer at most, as what is read may have to be kept, unless
+// bytes are gathered.
+func TestReadBringsABuffer(t *testing.T) {
+	p := kindOf("fiber socket").new(t)
+	c := p.c.(*fiberConn)
+	p.do(func() {
+		if err := unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 1<<20); err != nil {
+			t.Error(err)
+		}
+	})
+	const n = 4 * bufferSize
+	go p.peer.Write(make([]byte, n))
+	until(t, "all has come", func() bool { return received(ownTCP(c)) == n })
+	prefix := []byte("prefix")
+	if b, err := p.read(prefix); len(b) != len(prefix)+bufferSize || err != nil {
+		t.Errorf("Read() = %d bytes, %v; want the prefix and %d bytes", len(b), err, bufferSize)
+	}
+	p.do(func() {
+		c.gather(gatherMark)
+		defer c.gather(0)
+		if b, err := c.Read(nil); len(b) != n-bufferSize || err != nil {
+			t.Errorf("Read() = %d bytes, %v; want the other %d", len(b), err, n-bufferSize)
+		}
+	})
 }
 
 // Bytes are gathered only for who can take them at once.
