@@ -334,7 +334,7 @@ func TestFloods(t *testing.T) {
 					return n0
 				}
 				before := counted()
-				var ended atomic.Int64
+				var ended, told atomic.Int64
 				var wg sync.WaitGroup
 				for until := time.Now().Add(lasting); ; {
 					for range attackers {
@@ -354,17 +354,24 @@ func TestFloods(t *testing.T) {
 							}
 							a.w.Flush()
 							<-a.ended
-							if !a.gone || a.code != f.code {
-								t.Errorf("%s: connection ended with GOAWAY %t %v, want %v", listener, a.gone, a.code, f.code)
-								return
-							}
 							ended.Add(1)
+							// Who goes on sending for longer than the node
+							// lingers may lose the GOAWAY to a reset.
+							if a.gone {
+								told.Add(1)
+								if a.code != f.code {
+									t.Errorf("%s: GOAWAY %v, want %v", listener, a.code, f.code)
+								}
+							}
 						})
 					}
 					wg.Wait()
 					if t.Failed() || time.Now().After(until) {
 						break
 					}
+				}
+				if told.Load() == 0 {
+					t.Errorf("%s: none of %d connections was told by GOAWAY", listener, ended.Load())
 				}
 				if got := counted() - before; f.event != "" && got != float64(ended.Load()) {
 					t.Errorf("%s: %v times %s was counted for %d connections", listener, got, f.event, ended.Load())
@@ -419,46 +426,61 @@ func TestFloodOfAnswersUnread(t *testing.T) {
 	n.settled(t)
 }
 
+// shut opens streams whose answers are large, and whose windows take one byte.
+func (a *attacked) shut(t *testing.T, listener string, streams int) {
+	t.Helper()
+	nc, err := a.dial(listener)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { nc.Close() })
+	f := attack(nc, false, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1})
+	for i := range uint32(streams) {
+		f.open(2*i+1, "GET", "/large")
+	}
+	f.w.Flush()
+}
+
 // Attackers that ask for large answers on all streams and keep their windows shut
-// make a node hold one read for each, and not for long.
+// make a node hold one read for each.
 func TestShutWindows(t *testing.T) {
 	const (
-		attackers = 8
+		attackers = 4
 		streams   = 128
 		// What one read of the endpoint has brought, and the endpoint's side,
 		// which is in this process too.
 		eachStream = 192 << 10
 	)
-	n := startAttacked(t, limits("body_timeout: 3s"))
-	stop := n.normal(t)
-	defer stop()
 	for _, listener := range h2listeners {
-		heap := live()
-		var all []*attacker
-		for range attackers {
-			nc, err := n.dial(listener)
-			if err != nil {
-				t.Fatal(err)
+		t.Run(listener, func(t *testing.T) {
+			// The time-out is the default, so that none ends while others are
+			// opened, be the machine ever so busy.
+			n := startAttacked(t, "")
+			stop := n.normal(t)
+			defer stop()
+			heap := live()
+			for range attackers {
+				n.shut(t, listener, streams)
 			}
-			defer nc.Close()
-			a := attack(nc, false, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1})
-			for i := range uint32(streams) {
-				a.open(2*i+1, "GET", "/large")
+			lab.Await(t, "answers to wait", func() bool { return n.Status().Pools[0].OpenRequests >= attackers*streams })
+			if each := (live() - heap) / (attackers * streams); each > eachStream {
+				t.Errorf("a stream whose window is shut costs %d KiB", each>>10)
 			}
-			a.w.Flush()
-			all = append(all, a)
-		}
-		lab.Await(t, "answers to wait", func() bool { return n.Status().Pools[0].OpenRequests >= attackers*streams })
-		if each := (live() - heap) / (attackers * streams); each > eachStream {
-			t.Errorf("%s: a stream whose window is shut costs %d KiB", listener, each>>10)
-		}
-		n.AwaitMetric(attackers*streams, "fairlead_http2_events_total", "listener", listener, "event", "write_timeout")
-		for _, a := range all {
-			a.nc.Close()
-		}
+			stop()
+		})
 	}
-	stop()
-	n.settled(t)
+}
+
+// Windows that stay shut end their streams in time.
+func TestShutWindowsEnd(t *testing.T) {
+	t.Parallel()
+	const streams = 50
+	for _, listener := range h2listeners {
+		n := startAttacked(t, limits("body_timeout: 1s"))
+		n.shut(t, listener, streams)
+		n.AwaitMetric(streams, "fairlead_http2_events_total", "listener", listener, "event", "write_timeout")
+		n.settled(t)
+	}
 }
 
 // Attackers that are slow: each way of it ends in its time.
