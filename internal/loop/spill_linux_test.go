@@ -224,7 +224,7 @@ func TestPendingGivesItsRoomBack(t *testing.T) {
 		}},
 		{"closed under a write", func(p *pair) {
 			task := p.start(func() {
-				if err := p.c.Write(make([]byte, bufferSize)); err != net.ErrClosed {
+				if err := p.c.Write(make([]byte, 32<<20)); err != net.ErrClosed {
 					t.Errorf("Write() = %v, want net.ErrClosed", err)
 				}
 			})
@@ -235,14 +235,14 @@ func TestPendingGivesItsRoomBack(t *testing.T) {
 		{"stalled", func(p *pair) {
 			p.do(func() {
 				p.c.SetWriteTimeout(20 * time.Millisecond)
-				if err := p.c.Write(make([]byte, bufferSize)); err != ErrStalled {
+				if err := p.c.Write(make([]byte, 32<<20)); err != ErrStalled {
 					t.Errorf("Write() = %v, want ErrStalled", err)
 				}
 			})
 			p.do(func() { p.c.Close() })
 		}},
 		{"reset", func(p *pair) {
-			task := p.start(func() { p.c.Write(make([]byte, bufferSize)) })
+			task := p.start(func() { p.c.Write(make([]byte, 32<<20)) })
 			p.waited()
 			abort(p.peer)
 			task.Wait()
@@ -250,6 +250,7 @@ func TestPendingGivesItsRoomBack(t *testing.T) {
 	} {
 		t.Run(e.name, func(t *testing.T) {
 			p := kindOf("fiber tls server").new(t)
+			p.tcp().SetReadBuffer(16 << 10)
 			p.do(func() { fillSocket(t, p.c.(*fiberTLS).c) })
 			fibers.do(func() { fibers.spills = spills{} })
 			e.run(p)
@@ -275,7 +276,7 @@ func fillSocket(t *testing.T, c *fiberConn) {
 		t.Error(err)
 	}
 	junk := make([]byte, 1<<20)
-	for full := 0; full < 100; { // the other end's system takes more for a while
+	for full := 0; full < 20; { // the other end's system takes more for a while
 		rest, _, err := c.send(junk, nil)
 		if err != nil {
 			t.Error(err)
@@ -284,6 +285,6 @@ func fillSocket(t *testing.T, c *fiberConn) {
 		if full++; len(rest) < len(junk) {
 			full = 0
 		}
-		c.l.Sleep(0)
+		c.l.Sleep(time.Millisecond)
 	}
 }
