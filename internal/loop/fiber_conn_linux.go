@@ -25,7 +25,7 @@ type fiberConn struct {
 	closed    bool
 	dialling  bool // ends when dialling is stopped
 	slow      bool // too slow to gather bytes
-	mark      int  // bytes that a wait is for, if above 1; see gather
+	mark      int  // bytes that a wait is for; see gather
 	readUntil Time
 	timeout   time.Duration // of writes
 	stall     stall
@@ -162,13 +162,14 @@ func (c *fiberConn) Read(prefix []byte) ([]byte, error) {
 	}
 }
 
-// most is how much a read brings at most: a buffer, as what is read may have to
-// be kept for a writer that waits, and more while bytes are gathered.
+// most is how much a read brings at most. It may have to be kept for a writer
+// that waits, so that it is only a buffer once Move has found that the writer
+// is slow, or when many are.
 func (c *fiberConn) most() int {
-	if c.mark > 1 {
-		return loopBuffer
+	if c.mark == 1 || c.mark == 0 && c.l.spills.held > maxHeld {
+		return bufferSize
 	}
-	return bufferSize
+	return loopBuffer
 }
 
 // waitRead waits until there may be bytes. Where there are some already, it only

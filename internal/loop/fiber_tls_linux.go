@@ -44,9 +44,6 @@ const (
 	joinSize = 16 << 10
 	// writePiece is how much is encrypted before it is sent.
 	writePiece = 64 << 10
-	// maxPending bounds what is pending when TLS answers by itself: more than
-	// a piece of what is written.
-	maxPending = 2 * writePiece
 )
 
 // Secure implements Driver.

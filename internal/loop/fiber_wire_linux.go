@@ -76,7 +76,7 @@ func (w *wire) Write(b []byte) (int, error) {
 		c.l.cork = append(c.l.cork, b...)
 		return len(b), nil
 	}
-	if !t.handshaking && len(t.pending)+len(b) > maxPending {
+	if !t.handshaking && len(t.pending)+len(b) > usualSpill {
 		return 0, errFlood
 	}
 	if err := t.send(b); err != nil {

@@ -18,8 +18,8 @@ const (
 // gatherer is a connection that can wait for more than the first bytes.
 type gatherer interface {
 	// gather makes the next waits be for n bytes, which are certain to come
-	// unless the stream breaks. 1 is the first bytes; so is 0, which is for
-	// the end: another move finds out anew whether it is worth it.
+	// unless the stream breaks. 1 is the first bytes, and small reads; 0 is
+	// for the end: another move finds out anew whether it is worth it.
 	gather(n int)
 }
 

@@ -14,13 +14,12 @@ func (c *fiberConn) gather(n int) {
 	if c.slow {
 		return // it waits for the first bytes already
 	}
-	n = max(n, 1)
-	if n == max(c.mark, 1) || c.closed {
-		return
+	if low := max(n, 1); low != max(c.mark, 1) {
+		if c.closed || unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVLOWAT, low) != nil {
+			return
+		}
 	}
-	if unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVLOWAT, n) == nil {
-		c.mark = n
-	}
+	c.mark = n
 }
 
 // waitGather is waitRead while bytes are gathered.

@@ -8,9 +8,8 @@ import (
 )
 
 // copyFirst is how much is copied before splicing begins: short streams are
-// cheaper to copy, as splicing takes a pipe and one more call, and its receiver
-// gets fragments.
-const copyFirst = 512 << 10
+// cheaper to copy, as splicing takes a pipe and one more call.
+const copyFirst = 256 << 10
 
 // Moving says how Move waits and what it tells.
 type Moving struct {

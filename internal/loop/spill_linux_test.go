@@ -50,9 +50,14 @@ func stalled(t *testing.T, n int) {
 // costs checks what stalled readers cost, from what was in use before.
 func costs(t *testing.T, before int64) {
 	t.Helper()
-	each := (heap() - before) / readers
-	t.Logf("%d KiB for each reader", each>>10)
-	if each > perReader {
+	cost := heap() - before
+	held := 0
+	fibers.do(func() { held = fibers.spills.held })
+	t.Logf("%d KiB for each reader, of it %d in %d KiB that are held in all", cost/readers>>10, held/readers>>10, held>>10)
+	if held > maxHeld+loopBuffer {
+		t.Errorf("%d KiB are held in all, want about %d", held>>10, maxHeld>>10)
+	}
+	if each := (cost - int64(held)) / readers; each > perReader {
 		t.Errorf("a stalled reader costs %d KiB, want at most %d", each>>10, perReader>>10)
 	}
 }
@@ -115,28 +120,76 @@ func TestMoveToStalledReadersHoldsLittle(t *testing.T) {
 	}
 }
 
-// A read brings a buffer at most, as what is read may have to be kept, unless
-// bytes are gathered.
-func TestReadBringsABuffer(t *testing.T) {
-	p := kindOf("fiber socket").new(t)
-	c := p.c.(*fiberConn)
-	p.do(func() {
-		if err := unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 1<<20); err != nil {
-			t.Error(err)
-		}
-	})
+// A read brings much, unless many readers are slow, or Move has found that its
+// own is.
+func TestReadsAreSmallForSlowReaders(t *testing.T) {
 	const n = 4 * bufferSize
-	go p.peer.Write(make([]byte, n))
-	until(t, "all has come", func() bool { return received(ownTCP(c)) == n })
-	prefix := []byte("prefix")
-	if b, err := p.read(prefix); len(b) != len(prefix)+bufferSize || err != nil {
-		t.Errorf("Read() = %d bytes, %v; want the prefix and %d bytes", len(b), err, bufferSize)
+	for _, c := range []struct {
+		name string
+		held int
+		mark int
+		want int
+	}{
+		{"nobody is slow", maxHeld, 0, n},
+		{"many are slow", maxHeld + 1, 0, bufferSize},
+		{"many are slow, but not this one", maxHeld + 1, gatherMark, n},
+		{"this one is slow", 0, 1, bufferSize},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := kindOf("fiber socket").new(t)
+			conn := p.c.(*fiberConn)
+			p.do(func() {
+				if err := unix.SetsockoptInt(conn.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 1<<20); err != nil {
+					t.Error(err)
+				}
+			})
+			go p.peer.Write(make([]byte, n))
+			until(t, "all has come", func() bool { return received(ownTCP(conn)) == n })
+			p.do(func() {
+				conn.gather(c.mark)
+				fibers.spills.held += c.held
+				defer func() { fibers.spills.held -= c.held }()
+				conn.SetReadDeadline(Now().Add(patience))
+				prefix := []byte("prefix")
+				if b, err := conn.Read(prefix); len(b) != len(prefix)+c.want || err != nil {
+					t.Errorf("Read() = %d bytes, %v; want the prefix and %d bytes", len(b), err, c.want)
+				}
+			})
+		})
 	}
-	p.do(func() {
-		c.gather(gatherMark)
-		defer c.gather(0)
-		if b, err := c.Read(nil); len(b) != n-bufferSize || err != nil {
-			t.Errorf("Read() = %d bytes, %v; want the other %d", len(b), err, n-bufferSize)
+}
+
+// Whoever writes what large reads have brought to readers that stall: together
+// they hold what a loop allows, and then a buffer each.
+func TestLargeReadsForStalledReaders(t *testing.T) {
+	const n = 8 * bufferSize
+	routes := make([]route, readers)
+	for i := range routes {
+		r := route{kindOf("fiber socket").new(t), kindOf("fiber socket").new(t)}
+		ownTCP(r.dst.c).SetWriteBuffer(16 << 10)
+		r.dst.tcp().SetReadBuffer(16 << 10)
+		conn := r.src.c.(*fiberConn)
+		r.src.do(func() { unix.SetsockoptInt(conn.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 2<<20) })
+		go r.src.peer.Write(make([]byte, n))
+		until(t, "all has come", func() bool { return received(ownTCP(conn)) == n })
+		routes[i] = r
+	}
+	before := heap()
+	for _, r := range routes {
+		r.src.start(func() {
+			for {
+				b, err := r.src.c.Read(nil)
+				if err != nil || r.dst.c.Write(b) != nil {
+					return
+				}
+			}
+		})
+	}
+	stalled(t, readers)
+	costs(t, before)
+	fibers.do(func() {
+		if held := fibers.spills.held; held < maxHeld {
+			t.Errorf("%d bytes are held, want %d: the reads were not large", held, maxHeld)
 		}
 	})
 }
@@ -176,9 +229,11 @@ func TestTakeSpill(t *testing.T) {
 		0: 16 << 10, 1: 16 << 10, 16 << 10: 16 << 10, 16<<10 + 1: 72 << 10, bufferSize: 72 << 10,
 		72<<10 + 1: 256 << 10, loopBuffer: loopBuffer, loopBuffer + 1: loopBuffer + 1, 3 << 20: 3 << 20,
 	} {
-		if b := l.takeSpill(n); len(b) != want {
+		b := l.takeSpill(n)
+		if len(b) != want {
 			t.Errorf("takeSpill(%d) has %d bytes, want %d", n, len(b), want)
 		}
+		l.freeSpill(b)
 	}
 	var taken [][]byte
 	for range 100 {
@@ -191,7 +246,10 @@ func TestTakeSpill(t *testing.T) {
 	}
 	l.freeSpill(nil)
 	kept := 0
-	for i, free := range l.spills {
+	if l.spills.held != 0 {
+		t.Errorf("%d bytes are counted as held, although all were given back", l.spills.held)
+	}
+	for i, free := range l.spills.free {
 		if len(free) != spillsKept[i] {
 			t.Errorf("%d of %d bytes are kept, want %d", len(free), spillSizes[i], spillsKept[i])
 		}
@@ -203,8 +261,8 @@ func TestTakeSpill(t *testing.T) {
 	for range spillsKept[0] {
 		l.takeSpill(1)
 	}
-	if len(l.spills[0]) != 0 {
-		t.Errorf("%d are left of those that were kept", len(l.spills[0]))
+	if len(l.spills.free[0]) != 0 {
+		t.Errorf("%d are left of those that were kept", len(l.spills.free[0]))
 	}
 }
 
@@ -256,7 +314,7 @@ func TestPendingGivesItsRoomBack(t *testing.T) {
 			e.run(p)
 			fibers.do(func() {
 				kept := 0
-				for _, free := range fibers.spills {
+				for _, free := range fibers.spills.free {
 					kept += len(free)
 				}
 				if kept != 1 {
