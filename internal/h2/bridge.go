@@ -513,7 +513,9 @@ func (b *bridge) feed(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// feedFraming takes a byte of what stands around the data of chunks.
+// feedFraming takes a byte of what stands around the data of chunks. h1.Chunked
+// is not for this: it decodes in place, and what is written here is its writer's,
+// who may have to send it once more.
 func (b *bridge) feedFraming(x byte) error {
 	switch b.sending {
 	case sendSize:

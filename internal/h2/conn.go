@@ -21,9 +21,10 @@ type conn struct {
 	handle func(*Stream) // of a server
 
 	// The reading task's own.
-	part         []byte // what has come of a frame that is not complete
-	prefaceLeft  int    // bytes of the client's preface still to come
-	needSettings bool   // the first frame has to be SETTINGS
+	part         []byte    // what has come of a frame that is not complete
+	partBy       loop.Time // until when the rest of it is to come
+	prefaceLeft  int       // bytes of the client's preface still to come
+	needSettings bool      // the first frame has to be SETTINGS
 	data         dataFrame
 	block        headerBlock
 	dec          *hpack.Decoder
@@ -217,6 +218,12 @@ func (c *conn) take(b []byte) ([]byte, error) {
 	c.mu.Lock()
 	defer c.unlock()
 	rest, err := c.input(b)
+	if len(rest) < len(b) {
+		c.partBy = 0
+	}
+	if len(rest) > 0 && c.partBy == 0 {
+		c.partBy = by(c.now, c.HeaderTimeout)
+	}
 	if err == nil && c.control > controlBound {
 		err = &ConnError{Code: CodeEnhanceYourCalm, Reason: "answers are not read", event: EventControlFlood}
 	}
@@ -281,7 +288,7 @@ func (c *conn) timers(now loop.Time, between bool) (loop.Time, error) {
 	if c.live == 0 && (c.drain == drainRefused || c.peerGone) {
 		return 0, errDrained
 	}
-	next := earlier(c.settingUp, c.ackBy)
+	next := earlier(earlier(c.settingUp, c.ackBy), c.partBy)
 	if c.drain == drainRound {
 		next = earlier(next, c.drainBy)
 	}
@@ -290,6 +297,8 @@ func (c *conn) timers(now loop.Time, between bool) (loop.Time, error) {
 		return 0, &ConnError{Code: CodeProtocol, Reason: "no preface and SETTINGS in time", event: EventHeaderTimeout}
 	case c.ackBy != 0 && now >= c.ackBy:
 		return 0, &ConnError{Code: CodeSettingsTimeout, Reason: "SETTINGS were not acknowledged", event: EventSettingsTimeout}
+	case c.partBy != 0 && now >= c.partBy:
+		return 0, &ConnError{Code: CodeEnhanceYourCalm, Reason: "frame took too long", event: EventHeaderTimeout}
 	case c.block.open && c.block.by != 0 && now >= c.block.by:
 		return 0, &ConnError{Code: CodeEnhanceYourCalm, Reason: "header block took too long", event: EventHeaderTimeout}
 	}
@@ -382,7 +391,7 @@ func (c *conn) awake() {
 // finish ends the connection for the reason err, and waits for its tasks.
 func (c *conn) finish(err error) error {
 	if c.lastWord(err) {
-		c.linger()
+		loop.Linger(c.nc, lingerTimeout, lingerBytes) // lest a reset overtake the last frames
 		c.nc.Close()
 	} else {
 		c.nc.Abort()
@@ -471,7 +480,11 @@ func (c *conn) end(err error) (inOrder bool) {
 	var e *ConnError
 	switch {
 	case errors.As(err, &e) && !e.Remote:
-		c.count(e.event)
+		event := e.event
+		if event == 0 {
+			event = EventProtocol
+		}
+		c.count(event)
 		c.append(appendGoAway(c.output().b, c.lastID, e.Code, e.Reason))
 		inOrder = true
 	case err == ErrIdle || err == errDrained:
@@ -511,21 +524,5 @@ func (c *conn) tellReader() {
 	if c.readerWaits {
 		c.readerWaits = false
 		c.bell.Ring()
-	}
-}
-
-// linger reads what is still on its way: a reset for it would overtake our last
-// frames.
-func (c *conn) linger() {
-	if c.nc.CloseWrite() != nil {
-		return
-	}
-	c.nc.SetReadDeadline(loop.Now().Add(lingerTimeout))
-	for n := 0; n < lingerBytes; {
-		b, err := c.nc.Read(nil)
-		if err != nil {
-			return
-		}
-		n += len(b)
 	}
 }

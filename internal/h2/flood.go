@@ -40,6 +40,9 @@ const (
 	// answers.
 	EventControlFlood
 
+	// EventProtocol: the connection was ended for any other breach of the
+	// protocol.
+	EventProtocol
 	// EventRefused: a stream over MaxStreams was refused.
 	EventRefused
 	// EventMalformed: a message was malformed, and its stream reset.
@@ -76,6 +79,7 @@ var eventNames = [Events]string{
 	EventContinuationFlood: "continuation_flood",
 	EventHeaderFlood:       "header_flood",
 	EventControlFlood:      "control_flood",
+	EventProtocol:          "protocol_error",
 	EventRefused:           "refused",
 	EventMalformed:         "malformed",
 	EventHeaderLimit:       "header_limit",

@@ -34,6 +34,25 @@ func TestTimeouts(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			s.fr.WriteContinuation(1, false, []byte{0x82})
 		}, 15 * time.Second, []string{"GOAWAY 0 ENHANCE_YOUR_CALM"}, EventHeaderTimeout},
+		{"frame without its end", func(s *served) {
+			s.hello()
+			io.WriteString(s.nc, "\x00\x10\x00\x01\x04\x00\x00\x00\x01")
+			for range 3 {
+				time.Sleep(3 * time.Second)
+				io.WriteString(s.nc, "x")
+			}
+		}, 10 * time.Second, []string{"GOAWAY 0 ENHANCE_YOUR_CALM"}, EventHeaderTimeout},
+		{"frames that are cut, none of them late", func(s *served) {
+			const ping = "\x00\x00\x08\x06\x00\x00\x00\x00\x00abcdefgh"
+			s.hello()
+			io.WriteString(s.nc, ping[:5])
+			for range 4 {
+				time.Sleep(6 * time.Second)
+				io.WriteString(s.nc, ping[5:]+ping[:5])
+				s.want("PING ack")
+			}
+			io.WriteString(s.nc, "\x00\x00\x00\x01") // of stream 1
+		}, 24 * time.Second, []string{"GOAWAY 0 PROTOCOL_ERROR"}, EventProtocol},
 		{"no acknowledgement", func(s *served) { io.WriteString(s.nc, Preface); s.fr.WriteSettings() },
 			20 * time.Second, []string{"GOAWAY 0 SETTINGS_TIMEOUT"}, EventSettingsTimeout},
 		{"idle", func(s *served) { s.hello() }, 40 * time.Second, []string{"GOAWAY 0 NO_ERROR"}, EventIdleTimeout},

@@ -501,7 +501,7 @@ func TestSlowHTTP2(t *testing.T) {
 				a.WriteContinuation(1, false, []byte{0x84})
 			}
 		}},
-		{"bytes of HEADERS", "fairlead_http2_events_total", "event", "idle_timeout", func(a *attacker) {
+		{"bytes of HEADERS", "fairlead_http2_events_total", "event", "header_timeout", func(a *attacker) {
 			a.w.WriteString("\x00\x3f\xff\x01\x04\x00\x00\x00\x01")
 			for a.w.Flush() == nil && !a.over() {
 				time.Sleep(50 * time.Millisecond)
