@@ -62,6 +62,28 @@ func (k *client) abort() { k.c.Abort() }
 
 // begin finds out what the client speaks, and serves it.
 func (k *client) begin(set *settings) {
+	k.first = true
+	k.deadline = loop.Now().Add(set.HeaderTimeout)
+	k.task(func() (over bool) {
+		if set.tls != nil && !k.secure(set) {
+			return true
+		}
+		if k.tls != nil && k.tls.NegotiatedProtocol == "h2" {
+			k.serveHTTP2(set, nil)
+			return true
+		}
+		k.c.SetWriteTimeout(set.BodyTimeout)
+		k.ln.enter(k)
+		return k.serve()
+	})
+}
+
+// run goes on after a wait that left the task.
+func (k *client) run() { k.task(k.serve) }
+
+// task does a part of the connection's work, and ends the connection when that
+// says so, or has a defect.
+func (k *client) task(work func() (over bool)) {
 	over := true
 	defer func() {
 		if over {
@@ -69,20 +91,7 @@ func (k *client) begin(set *settings) {
 		}
 	}()
 	defer k.ln.recovered()
-	k.first = true
-	k.deadline = loop.Now().Add(set.HeaderTimeout)
-	if set.tls != nil {
-		secured, err := k.secure(set)
-		if err != nil {
-			return
-		}
-		if secured {
-			return
-		}
-	}
-	k.c.SetWriteTimeout(set.BodyTimeout)
-	k.ln.enter(k)
-	over = k.serve()
+	over = work()
 }
 
 // end ends the connection.
@@ -93,18 +102,6 @@ func (k *client) end() {
 	k.ln.perClient.leave(k.peer.Addr())
 	k.ln.stats.open.Add(-1)
 	k.ln.sessions.Done()
-}
-
-// run goes on after a wait that left the task.
-func (k *client) run() {
-	over := true
-	defer func() {
-		if over {
-			k.end()
-		}
-	}()
-	defer k.ln.recovered()
-	over = k.serve()
 }
 
 // serve answers requests until the connection ends, or, with false, until it
@@ -154,13 +151,10 @@ func (k *client) serve() (over bool) {
 		case afterCut:
 			k.c.Abort()
 			return true
-		case afterFinish:
-			if !k.c.Quiet() {
-				k.linger()
+		case afterFinish, afterLinger:
+			if after == afterLinger || !k.c.Quiet() {
+				loop.Linger(k.c, lingerTime, lingerBytes)
 			}
-			return true
-		case afterLinger:
-			k.linger()
 			return true
 		}
 	}
@@ -177,48 +171,24 @@ func (k *client) unanswered(err error) {
 	}
 }
 
-// linger lets the client read the answer although it is still sending: closing
-// with unread bytes would reset the connection, and the reset overtakes the
-// answer (RFC 9112 section 9.6).
-func (k *client) linger() {
-	if k.c.CloseWrite() != nil {
-		return
-	}
-	k.c.SetReadDeadline(loop.Now().Add(lingerTime))
-	for n := 0; n < lingerBytes; {
-		b, err := k.c.Read(nil)
-		if err != nil {
-			return
-		}
-		n += len(b)
-	}
-}
-
-// secure puts TLS on the connection, and serves it if it speaks HTTP/2 then.
-func (k *client) secure(set *settings) (served bool, err error) {
+// secure puts TLS on the connection, and reports whether it could.
+func (k *client) secure(set *settings) bool {
 	l := k.ln
-	plain := k.c
-	h := handshake{plain}
+	h := handshake{k.c}
 	l.enter(h)
-	c, state, err := k.d.Secure(plain, loop.AsServer, set.tls, k.deadline)
+	c, state, err := k.d.Secure(k.c, loop.AsServer, set.tls, k.deadline)
 	l.leave(h)
-	if err == nil {
-		k.c, k.tls = c, state
-		c.Resume() // an interruption that came too late; the listener is draining then
-	}
 	if err != nil {
 		l.stats.handshakes.Inc()
 		if errors.Is(err, loop.ErrTimeout) {
 			l.stats.limits[limitHandshake].Inc()
 		}
 		l.plane.aside.Debug("TLS handshake", "listener", l.name(), "client", k.peer.String(), "error", err)
-		return false, err
+		return false
 	}
-	if state.NegotiatedProtocol == "h2" {
-		k.serveHTTP2(set, nil)
-		return true, nil
-	}
-	return false, nil
+	k.c, k.tls = c, state
+	c.Resume() // an interruption that came too late; the listener is draining then
+	return true
 }
 
 // handshake is a connection that has not got further.

@@ -267,12 +267,11 @@ func (s *h2stream) wrote(err error) error {
 }
 
 func (s *h2stream) move(from loop.Conn, n int64, how loop.Moving) (moved int64, endpointErr, clientErr error) {
-	return loop.Move(&h2sink{from, s, n}, from, n, how)
+	return loop.Move(&h2sink{s, n}, from, n, how)
 }
 
 // h2sink takes the bytes that are moved to a stream, and ends it with the last.
 type h2sink struct {
-	loop.Conn
 	s    *h2stream
 	left int64
 }

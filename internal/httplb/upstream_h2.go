@@ -65,40 +65,50 @@ var errNoHTTP2 = errors.New("endpoint did not agree to speak HTTP/2")
 func (u *upstream) share(d loop.Driver, from loop.Sources, e *plan.Endpoint, to netip.AddrPort, deadline loop.Time) (*upstreamConn, *failure, error) {
 	own := &u.own[d.Index()]
 	for {
-		own.mu.Lock()
-		client := own.usable(e)
-		if client == nil && !own.dialling {
-			own.dialling = true
-			own.mu.Unlock()
-			break
+		client, wait := own.enter(d, e)
+		switch {
+		case client != nil:
+			return &upstreamConn{Conn: client.Conn(), up: u, of: client, own: own, reused: true}, nil, nil
+		case wait == nil: // nobody else makes one
+			defer own.dialled() // whatever becomes of it
+			return u.fresh(d, from, e, to, deadline)
 		}
-		var bell loop.Bell
-		if client == nil {
-			bell = d.Bell()
-			own.waiting = append(own.waiting, bell)
+		if err := wait.Wait(deadline); err != nil {
+			return nil, failConnect, err
 		}
-		own.mu.Unlock()
-		if bell != nil {
-			if err := bell.Wait(deadline); err != nil {
-				return nil, failConnect, err
-			}
-			if u.noHTTP2.Load() {
-				return u.fresh(d, from, e, to, deadline)
-			}
-			continue
+		if u.noHTTP2.Load() {
+			return u.fresh(d, from, e, to, deadline)
 		}
-		return &upstreamConn{Conn: client.Conn(), up: u, of: client, own: own, reused: true}, nil, nil
 	}
-	defer func() { // whatever becomes of it
-		own.mu.Lock()
-		waiting := own.waiting
-		own.dialling, own.waiting = false, nil
-		own.mu.Unlock()
-		for _, bell := range waiting {
-			bell.Ring()
-		}
-	}()
-	return u.fresh(d, from, e, to, deadline)
+}
+
+// enter returns a connection that takes another request, or a bell that rings
+// once there may be one, or neither: then the caller is to make one, and to call
+// dialled after that.
+func (o *ownConns) enter(d loop.Driver, e *plan.Endpoint) (*h2.Client, loop.Bell) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c := o.usable(e); c != nil {
+		return c, nil
+	}
+	if !o.dialling {
+		o.dialling = true
+		return nil, nil
+	}
+	wait := d.Bell()
+	o.waiting = append(o.waiting, wait)
+	return nil, wait
+}
+
+// dialled lets those go on that wait for a connection.
+func (o *ownConns) dialled() {
+	o.mu.Lock()
+	waiting := o.waiting
+	o.dialling, o.waiting = false, nil
+	o.mu.Unlock()
+	for _, bell := range waiting {
+		bell.Ring()
+	}
 }
 
 // usable returns a connection that takes another request, to an address that the

@@ -1,10 +1,6 @@
 package loop
 
-import (
-	"syscall"
-
-	"golang.org/x/sys/unix"
-)
+import "syscall"
 
 func (c *fiberConn) Write(b []byte) error { return c.Writev(b, nil) }
 
@@ -77,17 +73,8 @@ func (c *fiberConn) waitWrite() error {
 	if err != ErrTimeout {
 		return err
 	}
-	if c.stall.over(c.timeout, c.acknowledged()) {
+	if c.stall.over(c.timeout, bytesAcked(c.fd)) {
 		return ErrStalled
 	}
 	return nil
-}
-
-// acknowledged returns how many bytes the other end has taken in all.
-func (c *fiberConn) acknowledged() uint64 {
-	info, err := unix.GetsockoptTCPInfo(c.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-	if err != nil {
-		return 0
-	}
-	return info.Bytes_acked
 }

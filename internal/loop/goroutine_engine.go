@@ -46,7 +46,7 @@ func (e *goroutineEngine) Listen(at netip.AddrPort) (Listener, error) {
 type goroutineListener struct {
 	driver   *Goroutines
 	ln       *net.TCPListener
-	grace    time.Duration // set before draining
+	grace    atomic.Int64 // of draining, a time.Duration
 	draining atomic.Bool
 	served   atomic.Bool
 	end      sync.Once
@@ -94,9 +94,10 @@ const acceptPause = 100 * time.Millisecond
 // drainQueue accepts what has come already. No more comes, or, where that cannot
 // be had, as much as comes within a bound.
 func (l *goroutineListener) drainQueue(accept func(*net.TCPConn)) {
-	end := time.Now().Add(10 * l.grace)
+	grace := time.Duration(l.grace.Load())
+	end := time.Now().Add(10 * grace)
 	for time.Now().Before(end) {
-		l.ln.SetDeadline(time.Now().Add(l.grace / 10))
+		l.ln.SetDeadline(time.Now().Add(grace / 10))
 		nc, err := l.ln.AcceptTCP()
 		if err != nil {
 			return
@@ -106,11 +107,11 @@ func (l *goroutineListener) drainQueue(accept func(*net.TCPConn)) {
 }
 
 func (l *goroutineListener) Drain(grace time.Duration) {
+	l.grace.CompareAndSwap(0, int64(grace)) // before draining is seen
 	if l.draining.Swap(true) {
 		return
 	}
 	stopConnecting(l.ln)
-	l.grace = grace
 	if !l.served.Load() {
 		l.ended()
 		return

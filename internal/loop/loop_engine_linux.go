@@ -23,6 +23,7 @@ type loopEngine struct {
 	loops   []*eventLoop
 	stop    sync.Once
 	over    chan struct{}
+	watcher sync.WaitGroup
 }
 
 // NewLoopEngine returns an engine of event loops.
@@ -43,7 +44,7 @@ func NewLoopEngine(options Options) (Engine, error) {
 		// the loops apart.
 		go pprof.Do(context.Background(), pprof.Labels("loop", strconv.Itoa(i)), func(context.Context) { l.run() })
 	}
-	go e.watch()
+	e.watcher.Go(e.watch)
 	return e, nil
 }
 
@@ -81,6 +82,7 @@ func (e *loopEngine) Close() {
 	for _, l := range e.loops {
 		<-l.done
 	}
+	e.watcher.Wait()
 }
 
 // loopListener has a socket for each loop, all at one address (SO_REUSEPORT):

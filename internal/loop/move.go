@@ -11,6 +11,12 @@ import (
 // cheaper to copy, as splicing takes a pipe and one more call.
 const copyFirst = 256 << 10
 
+// Sink takes what is moved: a connection, or what stands before one.
+type Sink interface {
+	// Write is as that of Conn.
+	Write(b []byte) error
+}
+
 // Moving says how Move waits and what it tells.
 type Moving struct {
 	// Timeout bounds each wait for bytes from the source; 0 is no bound.
@@ -50,7 +56,7 @@ var errCannotSplice = errors.New("splice is not to be had")
 // The error is told by its side; at most one is not nil. ErrExcess is only
 // returned for what had to be read to see it: what was spliced never holds too
 // much, and the excess then waits in src, which is not Quiet.
-func Move(dst, src Conn, n int64, how Moving) (moved int64, srcErr, dstErr error) {
+func Move(dst Sink, src Conn, n int64, how Moving) (moved int64, srcErr, dstErr error) {
 	copying := !canSplice(dst, src)
 	if g, ok := src.(gatherer); ok && n >= gatherFrom {
 		how.gather = g.gather

@@ -349,12 +349,16 @@ func socketState(raw syscall.RawConn) (state socketCondition, err error) {
 // acknowledged returns how many bytes the other end has acknowledged, 0 if that
 // is not known.
 func acknowledged(raw syscall.RawConn) (n uint64) {
-	_ = raw.Control(func(fd uintptr) {
-		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
-			n = info.Bytes_acked
-		}
-	})
+	_ = raw.Control(func(fd uintptr) { n = bytesAcked(int(fd)) })
 	return n
+}
+
+func bytesAcked(fd int) uint64 {
+	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return 0
+	}
+	return info.Bytes_acked
 }
 
 // noteErrno remembers e and returns it as an error.

@@ -58,7 +58,7 @@ func (p pipe) put(empty bool) {
 	syscall.Close(p.w)
 }
 
-func canSplice(dst, src Conn) bool {
+func canSplice(dst Sink, src Conn) bool {
 	switch src := src.(type) {
 	case *socket:
 		_, ok := dst.(*socket)
@@ -80,7 +80,7 @@ const (
 // pipe, without copying them into the process. The error of the source is
 // errCannotSplice where the system does not let it, so that the rest must be
 // copied.
-func splice(to, from Conn, n int64, open bool, how Moving) (moved int64, srcErr, dstErr error) {
+func splice(to Sink, from Conn, n int64, open bool, how Moving) (moved int64, srcErr, dstErr error) {
 	if src, ok := from.(*fiberConn); ok {
 		return spliceFibers(to.(*fiberConn), src, n, open, how)
 	}

@@ -2,8 +2,8 @@
 
 package loop
 
-func canSplice(Conn, Conn) bool { return false }
+func canSplice(Sink, Conn) bool { return false }
 
-func splice(_, _ Conn, _ int64, _ bool, _ Moving) (int64, error, error) {
+func splice(_ Sink, _ Conn, _ int64, _ bool, _ Moving) (int64, error, error) {
 	return 0, errCannotSplice, nil
 }

@@ -202,9 +202,6 @@ func (c *stream) CloseWrite() error {
 func (c *stream) Close() error { return c.nc.Close() }
 func (c *stream) Abort()       { abort(c.nc) }
 
-// NetConn returns the connection beneath, for libraries that want one.
-func (c *stream) NetConn() net.Conn { return c.nc }
-
 func (c *stream) below() (net.Conn, *interruption) { return c.nc, &c.cause }
 
 func (c *stream) Interrupt(cause error) {
