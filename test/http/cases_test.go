@@ -252,7 +252,7 @@ func hashing(uploads *atomic.Int64) http.Handler {
 
 // This test does not run beside others: it looks at the memory of the process.
 func TestC06ConnectFailsUnderUpload(t *testing.T) {
-	const size = 20_000_000
+	const size = 40_000_000
 	want := sha256.New()
 	io.CopyN(want, zeros{}, size)
 	var uploads atomic.Int64
@@ -263,7 +263,7 @@ func TestC06ConnectFailsUnderUpload(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	peak := uint64(0)
-	const rounds = 10
+	const rounds = 8
 	for i := range 2 * rounds {
 		req, _ := http.NewRequest("POST", s.url("/"), io.LimitReader(zeros{}, size))
 		if i%2 == 0 {

@@ -254,11 +254,11 @@ func TestSemantics(t *testing.T) {
 		differs differs
 	}{
 		{name: "method", ask: value(":method", "GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE", "QUERY", "M-SEARCH",
-			"get", "FOO", "", "G T", "GET\x00", "G\xc3\xa9T", "CONNECT", strings.Repeat("X", 200)),
+			"get", "FOO", "", "G T", "GET\x00", "G\xc3\xa9T", "CONNECT", strings.Repeat("M", 200)),
 			differs: differs{
 				`":method"="G T"`:   token,
 				`":method"="GéT"`:   token,
-				`":method"="XXXXXX`: "501 is a refusal too: methods are at most 32 bytes long",
+				`":method"="MMMMMM`: "501 is a refusal too: methods are at most 32 bytes long",
 			}},
 		{name: "path", ask: value(":path", "/", "/a/b", "/a//b", "//a", "/a/../b", "/./a", "/a/", "/%2e%2E/x", "/%41", "/a?b=c", "/?", "/a?b?c", "/a?b=/c",
 			"/a;b=c", "/a,b", "/~a", "/a@b", "/a:b", "/a'b()*!$&", "/a|b", "/a\"b", "/a<b>", "/a\\b", "/a{b}", "/a^b`", "/a[b]",

@@ -236,13 +236,19 @@ func (n *Node) get(path string) []byte {
 // long.
 func Await(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	timeout := time.After(awaitWithin)
+	AwaitWithin(t, awaitWithin, what, done)
+}
+
+// AwaitWithin is Await with a bound of its own.
+func AwaitWithin(t testing.TB, within time.Duration, what string, done func() bool) {
+	t.Helper()
+	timeout := time.After(within)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !done() {
 		select {
 		case <-timeout:
-			t.Fatalf("waited %v for %s", awaitWithin, what)
+			t.Fatalf("waited %v for %s", within, what)
 		case <-tick.C:
 		}
 	}
