@@ -15,11 +15,11 @@ const acceptBatch = 64
 // acceptor is a listening socket of one loop.
 type acceptor struct {
 	l       *eventLoop
+	ln      *loopListener
 	fd      int
 	local   netip.AddrPort // of what it accepts; invalid if that differs
 	accept  func(Driver, Conn)
 	trouble func(error)
-	closed  func() // told once
 
 	queued   bool  // accepting is to come
 	troubled bool  // the last try failed
@@ -69,15 +69,68 @@ func (a *acceptor) acceptOne() bool {
 		a.pause(err)
 		return false
 	}
-	c, err := a.l.register(fd, addrPortOf(sa), a.local)
+	to := a.lightest()
+	to.l.clients.Add(1)
+	if to == a {
+		return a.welcome(fd, addrPortOf(sa))
+	}
+	a.ln.left.Add(1) // the listener is not closed before this is done
+	if h := (&handover{to, fd, addrPortOf(sa)}); !to.l.post(h) {
+		h.drop()
+	}
+	return true
+}
+
+// welcome makes a connection of a socket that was accepted and counted, and
+// reports whether it could.
+func (a *acceptor) welcome(fd int, remote netip.AddrPort) bool {
+	c, err := a.l.register(fd, remote, a.local)
 	if err != nil {
 		closeSocket(fd)
+		a.l.clients.Add(-1)
 		a.pause(err)
 		return false
 	}
+	c.accepted = true
 	a.troubled = false
 	a.accept(a.l, c)
 	return true
+}
+
+// lightest returns the acceptor of the loop that is to serve the next client:
+// its own, or that with the fewest if these are notably fewer. The kernel spreads
+// connections by a hash, which leaves the loops uneven when these are few and
+// stay; the clients of the fuller loop would wait longer than the others.
+func (a *acceptor) lightest() *acceptor {
+	to, least := a, a.l.clients.Load()
+	least -= 1 + least/16 // else it is not worth to wake the other loop
+	for _, b := range a.ln.acceptors {
+		if n := b.l.clients.Load(); n < least {
+			to, least = b, n
+		}
+	}
+	return to
+}
+
+// handover is a socket that was accepted on another loop.
+type handover struct {
+	to     *acceptor
+	fd     int
+	remote netip.AddrPort
+}
+
+func (h *handover) posted() {
+	h.to.l.start(func() {
+		h.to.welcome(h.fd, h.remote)
+		h.to.ln.oneClosed()
+	}, nil)
+}
+
+// drop ends what did not get to its loop before that ended.
+func (h *handover) drop() {
+	closeSocket(h.fd)
+	h.to.l.clients.Add(-1)
+	h.to.ln.oneClosed()
 }
 
 // pause rests from accepting, when descriptors or memory are short: it will
@@ -149,5 +202,5 @@ func (a *acceptor) close() {
 	}
 	closeSocket(a.fd)
 	a.fd = -1
-	a.closed()
+	a.ln.oneClosed()
 }

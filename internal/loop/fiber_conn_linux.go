@@ -23,6 +23,7 @@ type fiberConn struct {
 
 	ended     bool // epoll has told that the other end has closed its direction, or that all is broken
 	closed    bool
+	accepted  bool // counted among the loop's clients
 	dialling  bool // ends when dialling is stopped
 	slow      bool // too slow to gather bytes
 	mark      int  // bytes that a wait is for; see gather
@@ -257,6 +258,9 @@ func (c *fiberConn) shut() {
 	c.closed = true
 	l.conns[c.fd] = nil
 	l.open--
+	if c.accepted {
+		l.clients.Add(-1)
+	}
 	l.wheel.remove(&c.in.timer)
 	l.wheel.remove(&c.out.timer)
 	c.in.wake()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/netip"
 	"os"
-	"runtime"
 	"runtime/pprof"
 	"strconv"
 	"sync"
@@ -31,8 +30,9 @@ func NewLoopEngine(options Options) (Engine, error) {
 	e := &loopEngine{options: options, over: make(chan struct{})}
 	n := options.Loops
 	if n <= 0 {
-		n = runtime.GOMAXPROCS(0)
+		n = processors()
 	}
+	leaveProcessor(n)
 	for i := range n {
 		l, err := newEventLoop(i, &e.options)
 		if err != nil {
@@ -86,7 +86,7 @@ func (e *loopEngine) Close() {
 }
 
 // loopListener has a socket for each loop, all at one address (SO_REUSEPORT):
-// the kernel spreads connections over them.
+// the kernel spreads connections over them, and the loops make that even.
 type loopListener struct {
 	engine    *loopEngine
 	addr      netip.AddrPort
@@ -94,8 +94,8 @@ type loopListener struct {
 
 	mu     sync.Mutex
 	served bool
-	ended  bool // closing or draining has begun
-	left   atomic.Int32
+	ended  bool         // closing or draining has begun
+	left   atomic.Int32 // open sockets, and what goes from one loop to another
 	closed chan struct{}
 }
 
@@ -107,7 +107,7 @@ func (e *loopEngine) Listen(at netip.AddrPort) (Listener, error) {
 			ln.Close()
 			return nil, err
 		}
-		a := &acceptor{l: l, fd: fd, closed: ln.oneClosed}
+		a := &acceptor{l: l, ln: ln, fd: fd}
 		if !ln.addr.IsValid() {
 			ln.addr = localAddr(fd)
 			at = netip.AddrPortFrom(at.Addr(), ln.addr.Port())
@@ -202,7 +202,7 @@ const maxBacklog = 1<<16 - 1
 func (ln *loopListener) Addr() netip.AddrPort    { return ln.addr }
 func (ln *loopListener) Closed() <-chan struct{} { return ln.closed }
 
-// oneClosed is called once for each socket.
+// oneClosed is called once for each that was left.
 func (ln *loopListener) oneClosed() {
 	if ln.left.Add(-1) == 0 {
 		close(ln.closed)
@@ -218,6 +218,8 @@ func (ln *loopListener) Serve(accept func(Driver, Conn), trouble func(error)) {
 	ln.served = true
 	for _, a := range ln.acceptors {
 		a.accept, a.trouble = accept, trouble
+	}
+	for _, a := range ln.acceptors {
 		a.l.post(postFunc(a.serve))
 	}
 }

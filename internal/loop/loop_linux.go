@@ -28,11 +28,13 @@ type eventLoop struct {
 	events         []syscall.EpollEvent
 	conns          []*fiberConn // by descriptor
 	acceptors      []*acceptor
-	generation     int32 // of the last connection
-	open           int   // connections
-	stopped        bool  // dialling is over
+	generation     int32        // of the last connection
+	open           int          // connections
+	clients        atomic.Int32 // connections that were accepted
+	stopped        bool         // dialling is over
 
 	now     Time   // when this round began
+	yielded Time   // to the scheduler, last
 	looked  Time   // when all events were taken last
 	current *fiber // that runs; nil while the loop itself does
 	queue   []*fiber
@@ -148,6 +150,9 @@ func (l *eventLoop) run() {
 		l.running, l.queue, l.at = l.queue, l.running[:0], 0
 		l.resumeAll()
 		l.publish()
+		if l.now.Sub(l.yielded) >= yieldAfter {
+			l.yield()
+		}
 	}
 	l.end()
 	ended = true
@@ -202,12 +207,12 @@ func (l *eventLoop) start(f func(), t *fiberTask) {
 }
 
 // post runs p on the loop, outside of fibers. It may be called by anyone, and
-// does nothing once the loop has ended.
-func (l *eventLoop) post(p post) {
+// reports false, and does nothing, once the loop has ended.
+func (l *eventLoop) post(p post) bool {
 	l.mu.Lock()
 	if l.ended {
 		l.mu.Unlock()
-		return
+		return false
 	}
 	l.posts = append(l.posts, p)
 	l.filled.Store(true)
@@ -216,6 +221,7 @@ func (l *eventLoop) post(p post) {
 		one := uint64(1)
 		_, _, _ = syscall.RawSyscall(unix.SYS_WRITE, uintptr(l.wakeup), uintptr(unsafe.Pointer(&one)), 8)
 	}
+	return true
 }
 
 func (l *eventLoop) takePosts() []post {
@@ -266,7 +272,14 @@ func (l *eventLoop) event(ev *syscall.EpollEvent) {
 func (l *eventLoop) end() {
 	l.mu.Lock()
 	l.ended = true
+	posts := l.posts
+	l.posts = nil
 	l.mu.Unlock()
+	for _, p := range posts {
+		if h, ok := p.(*handover); ok {
+			h.drop()
+		}
+	}
 	for _, a := range slices.Clone(l.acceptors) { // each leaves the list
 		a.close()
 	}

@@ -58,6 +58,9 @@ var errCannotSplice = errors.New("splice is not to be had")
 // much, and the excess then waits in src, which is not Quiet.
 func Move(dst Sink, src Conn, n int64, how Moving) (moved int64, srcErr, dstErr error) {
 	copying := !canSplice(dst, src)
+	if a, ok := src.(acker); ok && n >= ackFrom {
+		defer a.ackNow()
+	}
 	if g, ok := src.(gatherer); ok && n >= gatherFrom {
 		how.gather = g.gather
 		defer g.gather(0)
