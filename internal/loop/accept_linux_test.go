@@ -47,36 +47,30 @@ func TestClientsAreSpreadEvenly(t *testing.T) {
 			least, most = min(least, on[i].Load()), max(most, on[i].Load())
 		}
 		// One more than what is worth a handover.
-		if most-least > 2+least/16 {
+		if most-least > 2+most/16 {
 			t.Errorf("a loop serves %d clients, another %d", most, least)
 		}
 	}
 	conns := connect(clients)
 	even()
+	left := int64(clients)
 	for i, c := range conns {
 		if i%3 == 0 || i < clients/4 {
 			c.Close()
+			left--
 		}
 	}
-	until(t, "they are gone", func() bool {
-		n := int64(0)
-		for i := range on {
-			n += on[i].Load()
+	counted := func() (n int64) {
+		for _, d := range e.Drivers() {
+			n += int64(d.(*eventLoop).clients.Load())
 		}
-		return n < clients*2/3
-	})
+		return n
+	}
+	until(t, "they are gone", func() bool { return counted() == left })
 	connect(clients)
 	even()
-	var counted int32
-	for _, d := range e.Drivers() {
-		counted += d.(*eventLoop).clients.Load()
-	}
-	open := int64(0)
-	for i := range on {
-		open += on[i].Load()
-	}
-	if int64(counted) != open {
-		t.Errorf("%d clients are counted, there are %d", counted, open)
+	if n := counted(); n != left+clients {
+		t.Errorf("%d clients are counted, there are %d", n, left+clients)
 	}
 }
 
