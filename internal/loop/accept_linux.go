@@ -8,9 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// acceptBatch bounds the connections that are accepted in one round, so that a
-// storm of new ones does not starve those that are there.
-const acceptBatch = 64
+// acceptBatch bounds the connections that are accepted in one round: in a storm
+// of new ones each may cost a TLS handshake, and those that are there wait for a
+// round as often as a request has to wait. HAProxy's default (tune.maxaccept) is
+// the same.
+const acceptBatch = 4
 
 // acceptor is a listening socket of one loop.
 type acceptor struct {
