@@ -37,11 +37,13 @@ type exchange struct {
 	facts    steer.Facts
 	decision steer.Decision
 
-	out     []byte
-	hostAt  int // where the value of the Host line is in out
-	hostEnd int
-	bodyAt  int    // where the head ends and the body begins
-	host    []byte // as the client sent it
+	host     []byte // as the client sent it
+	trailers bool   // the client takes them
+
+	out       []byte
+	targetAt  int // where the lines are in out that depend on the endpoint
+	targetEnd int
+	bodyAt    int // where the head ends and the body begins
 
 	isHead    bool
 	upgrading bool
@@ -235,13 +237,16 @@ func (x *exchange) mayAskAgain(f *failure) bool {
 }
 
 // failover turns to another endpoint after a failure for which that is safe. It
-// is done once, when the pool has another endpoint that can be used and the
-// retry budget allows it.
+// is done once, when the pool has another endpoint that can be used, or another
+// pool may be taken and has one, and the retry budget allows it.
 func (x *exchange) failover(f *failure, err error) bool {
 	if x.failedOver {
 		return false
 	}
 	next, ok := steer.Again(x.decision, &x.facts, &x.rnd)
+	if !ok && x.lb.AcrossPools {
+		next, ok = steer.Elsewhere(x.lb, x.decision, &x.facts, &x.rnd, x.start.Wall())
+	}
 	if !ok {
 		return false
 	}
@@ -254,7 +259,7 @@ func (x *exchange) failover(f *failure, err error) bool {
 	x.leave()
 	x.decision = next
 	x.enter()
-	x.retarget(next.Endpoint.Host)
+	x.retarget(next.Endpoint)
 	return true
 }
 

@@ -3,6 +3,7 @@ package httplb
 import (
 	"bytes"
 	"net/netip"
+	"slices"
 
 	"fairlead/internal/h1"
 	"fairlead/internal/model"
@@ -43,16 +44,12 @@ func (x *exchange) requestHead(req *h1.Request, e *plan.Endpoint) {
 		out = append(out, '?')
 		out = append(out, req.Query...)
 	}
-	out = append(out, " HTTP/1.1\r\nHost: "...)
-	x.hostAt = len(out)
+	out = append(out, " HTTP/1.1\r\n"...)
 	x.host = append(x.host[:0], req.HostPort...)
-	if e.Host != "" {
-		out = append(out, e.Host...)
-	} else {
-		out = append(out, req.HostPort...)
-	}
-	x.hostEnd = len(out)
-	out = append(out, h1.CRLF...)
+	x.trailers = req.TETrailers
+	x.targetAt = len(out)
+	out = x.appendTarget(out, e)
+	x.targetEnd = len(out)
 
 	drop := fromStrangers
 	if x.trusted {
@@ -65,9 +62,6 @@ func (x *exchange) requestHead(req *h1.Request, e *plan.Endpoint) {
 	case req.Length >= 0:
 		out = appendLength(out, req.Length)
 	}
-	if req.TETrailers && e.Pool.Protocol != model.PoolHTTP && e.Pool.Protocol != model.PoolHTTPS {
-		out = append(out, "TE: trailers\r\n"...) // gRPC asks for it to know that proxies speak HTTP/2
-	}
 	if x.upgrading {
 		x.protocol = append(x.protocol[:0], req.Upgrade...)
 		out = append(out, "Connection: upgrade\r\nUpgrade: "...)
@@ -76,6 +70,21 @@ func (x *exchange) requestHead(req *h1.Request, e *plan.Endpoint) {
 	}
 	out = x.forwarded(out, req)
 	x.out = append(out, h1.CRLF...)
+}
+
+// appendTarget appends the lines that depend on the endpoint.
+func (x *exchange) appendTarget(out []byte, e *plan.Endpoint) []byte {
+	out = append(out, "Host: "...)
+	if e.Host != "" {
+		out = append(out, e.Host...)
+	} else {
+		out = append(out, x.host...)
+	}
+	out = append(out, h1.CRLF...)
+	if x.trailers && e.Pool.Protocol != model.PoolHTTP && e.Pool.Protocol != model.PoolHTTPS {
+		out = append(out, "TE: trailers\r\n"...) // gRPC asks for it to know that proxies speak HTTP/2
+	}
+	return out
 }
 
 func appendLength(out []byte, n int64) []byte {
@@ -171,19 +180,15 @@ func (x *exchange) forwarded(out []byte, req *h1.Request) []byte {
 // anybody else.
 func appendAddr(out []byte, a netip.Addr) []byte { return a.WithZone("").AppendTo(out) }
 
-// retarget changes the Host line in x.out for another endpoint.
-func (x *exchange) retarget(host string) {
-	want := x.host
-	if host != "" {
-		want = []byte(host)
-	}
-	if bytes.Equal(x.out[x.hostAt:x.hostEnd], want) {
+// retarget changes the lines in x.out that depend on the endpoint.
+func (x *exchange) retarget(e *plan.Endpoint) {
+	want := x.appendTarget(nil, e) // a retry, for once, may allocate
+	if bytes.Equal(x.out[x.targetAt:x.targetEnd], want) {
 		return
 	}
-	rest := append([]byte(nil), x.out[x.hostEnd:]...) // rare: endpoints of a pool seldom differ here
-	x.out = append(append(x.out[:x.hostAt], want...), rest...)
-	x.bodyAt += len(want) - (x.hostEnd - x.hostAt)
-	x.hostEnd = x.hostAt + len(want)
+	x.out = slices.Replace(x.out, x.targetAt, x.targetEnd, want...)
+	x.bodyAt += len(want) - (x.targetEnd - x.targetAt)
+	x.targetEnd = x.targetAt + len(want)
 }
 
 // clientAddr returns whom the request is from: the peer, or, where the peer is

@@ -103,7 +103,7 @@ func NewMaglev(keys []string, weights []float64, m int) *Maglev {
 // the hash is mixed anew for each attempt instead.
 func (t *Maglev) Lookup(hash, attempt uint64) int {
 	if attempt > 0 {
-		hash = mix(hash + attempt)
+		hash = Mix(hash + attempt)
 	}
 	return int(t.table[hash%uint64(len(t.table))])
 }

@@ -15,14 +15,14 @@ func Score(key, node uint64, weight float64) float64 {
 	// The key is mixed on its own before it meets the node, so that keys and
 	// nodes with the same differences (addresses in a row) do not repeat each
 	// other's order.
-	h := mix(mix(key) ^ node)
+	h := Mix(Mix(key) ^ node)
 	u := (float64(h>>11) + 0.5) / (1 << 53) // in (0, 1), both ends excluded
 	return -weight / math.Log(u)
 }
 
-// mix is the finaliser of SplitMix64: every bit of x changes about half of
+// Mix is the finaliser of SplitMix64: every bit of x changes about half of
 // the result's.
-func mix(x uint64) uint64 {
+func Mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

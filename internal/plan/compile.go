@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,6 +77,8 @@ func (k *compiler) pool(m *model.Pool) error {
 	p := &Pool{
 		Index: len(k.plan.Pools), Name: m.Name, Enabled: m.Enabled,
 		Policy: m.EndpointSteering.Policy, Position: position(m.Latitude, m.Longitude), WarmUp: m.ProfileWarmUp,
+		Shedding: Shedding{Share: m.LoadShedding.DefaultPercent / 100, ByClient: m.LoadShedding.DefaultPolicy == model.ShedHash},
+		Hash:     pick.HashKey(m.Name),
 		Load:     k.tables.Load.Counter(load.Key{Pool: m.Name}),
 		Protocol: m.Protocol, TLS: m.Protocol.OverTLS(), TLSFiles: m.TLS,
 		ConnectTimeout: m.ConnectTimeout, AnswerTimeout: m.AnswerTimeout,
@@ -178,7 +181,9 @@ func (k *compiler) loadBalancer(m *model.LoadBalancer) {
 		Index: len(k.plan.LoadBalancers), Name: model.CanonicalHost(m.Name), Proxied: m.Proxied, Policy: m.Policy(),
 		Default: k.poolList(m.DefaultPools), Fallback: k.pools[m.FallbackPool], RetryBudget: m.RetryBudget,
 		Regions: mapPools(k, m.RegionPools), Countries: mapPools(k, m.CountryPools), PoPs: mapPools(k, m.PopPools),
+		AcrossPools: m.AdaptiveRouting.FailoverAcrossPools,
 	}
+	b.Sheds = b.anyPool(func(p *Pool) bool { return p.Shedding.Share > 0 })
 	for _, p := range b.Default {
 		b.Weights = append(b.Weights, m.RandomSteering.Weight(p.Name))
 	}
@@ -187,6 +192,29 @@ func (k *compiler) loadBalancer(m *model.LoadBalancer) {
 	if b.Proxied {
 		k.plan.hosts.add(b)
 	}
+}
+
+// anyPool reports whether a pool that is steered to is such.
+func (b *LoadBalancer) anyPool(is func(*Pool) bool) bool {
+	if slices.ContainsFunc(b.Default, is) {
+		return true
+	}
+	for _, list := range b.Regions {
+		if slices.ContainsFunc(list, is) {
+			return true
+		}
+	}
+	for _, list := range b.Countries {
+		if slices.ContainsFunc(list, is) {
+			return true
+		}
+	}
+	for _, list := range b.PoPs {
+		if slices.ContainsFunc(list, is) {
+			return true
+		}
+	}
+	return false
 }
 
 func (k *compiler) poolList(names []string) []*Pool {

@@ -82,6 +82,18 @@ type LoadBalancer struct {
 	PoPs      map[string][]*Pool
 
 	RetryBudget float64
+	// AcrossPools lets a retry leave the pool.
+	AcrossPools bool
+	// Sheds is true where one of the pools does.
+	Sheds bool
+}
+
+// Shedding is what a pool turns away.
+type Shedding struct {
+	// Share of the traffic without a session, 0 to 1.
+	Share float64
+	// ByClient makes it always the same clients; else it is chance.
+	ByClient bool
 }
 
 // Pool is a compiled pool.
@@ -93,6 +105,9 @@ type Pool struct {
 	Policy    model.EndpointPolicy
 	Position  Position
 	WarmUp    time.Duration
+	Shedding  Shedding
+	// Hash is the hash of Name, for what is drawn for each pool on its own.
+	Hash uint64
 
 	// Health is this plan's view of the endpoints' verdicts, by slot.
 	Health *health.Pool

@@ -64,9 +64,7 @@ func (u *unbuilt) listener(at model.Place, l *model.Listener) {
 
 func (u *unbuilt) pool(at model.Place, p *model.Pool) {
 	u.when(len(p.CheckRegions) > 0, at.Key("check_regions"), "probes run from this node")
-	u.when(p.LoadShedding.DefaultPercent > 0, at.Key("load_shedding").Key("default_percent"), "no traffic is shed")
-	u.when(p.LoadShedding.SessionPercent > 0, at.Key("load_shedding").Key("session_percent"), "no traffic is shed")
-	u.when(p.LoadShedding.DefaultPolicy != model.ShedRandom, at.Key("load_shedding").Key("default_policy"), "no traffic is shed")
+	u.when(p.LoadShedding.SessionPercent > 0, at.Key("load_shedding").Key("session_percent"), "there are no sessions")
 	const capacity = "no steering policy reads capacities"
 	u.when(p.BalancingMode != "", at.Key("balancing_mode"), capacity)
 	u.when(p.CapacityScaler != 1, at.Key("capacity_scaler"), capacity)
@@ -86,7 +84,6 @@ func (u *unbuilt) loadBalancer(at model.Place, b *model.LoadBalancer) {
 	u.when(b.TTL != defaults.TTL, at.Key("ttl"), "only DNS answers have one, and there is no DNS plane")
 	u.when(b.SessionAffinityTTL != defaults.SessionAffinityTTL, at.Key("session_affinity_ttl"), "there are no sessions")
 	u.when(!reflect.DeepEqual(b.SessionAffinityAttributes, plain), at.Key("session_affinity_attributes"), "there are no sessions")
-	u.when(b.AdaptiveRouting.FailoverAcrossPools, at.Key("adaptive_routing").Key("failover_across_pools"), "a retry stays in its pool")
 	u.when(len(b.Rules) > 0, at.Key("rules"), "rules are not run")
 	u.when(b.ConnectionDrainingTimeout > 0, at.Key("connection_draining_timeout"), "there is no layer 4 plane")
 }

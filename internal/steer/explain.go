@@ -16,6 +16,7 @@ const (
 	droppedDisabled = "disabled"
 	droppedWeight   = "weight 0"
 	droppedEmpty    = "no enabled endpoint"
+	droppedShed     = "shed"
 )
 
 // Explanation tells how a decision came about.
@@ -75,7 +76,7 @@ type EndpointCandidate struct {
 // rotation but draws an endpoint by weight.
 func Explain(lb *plan.LoadBalancer, f *Facts, r Source, now time.Time) Explanation {
 	t := Explanation{Policy: lb.Policy}
-	t.Decision, t.OK = choose(lb, f, r, now, &t)
+	t.Decision, t.OK = choose(lb, nil, f, r, now, &t)
 	if lb.Fallback != nil {
 		pc := newPoolCandidate(lb.Fallback, &f.Place, now)
 		switch {
@@ -173,6 +174,8 @@ func (c *candidates) dropped(i int) string {
 		return ""
 	case !p.Enabled:
 		return droppedDisabled
+	case p.Health.Usable() && c.sheds(p):
+		return droppedShed
 	default:
 		return fmt.Sprintf("critical: %d of %d healthy, %d needed",
 			p.Health.UpCount(), p.Health.EnabledCount(), max(p.Health.Minimum(), 1))

@@ -2,6 +2,7 @@ package steer
 
 import (
 	"math"
+	"net/netip"
 	"time"
 
 	"fairlead/internal/model"
@@ -16,12 +17,18 @@ type candidates struct {
 	list   []*plan.Pool
 	reason Reason
 	not    *plan.Pool // is left out
+
+	client netip.Addr
+	salt   uint64 // of what is shed by chance
 }
 
 // choosePool takes a pool by the policy of lb, other than not; nil when no
 // candidate can be used.
 func choosePool(lb *plan.LoadBalancer, f *Facts, r Source, now time.Time, not *plan.Pool, t *Explanation) (*plan.Pool, Reason) {
-	c := candidates{lb: lb, place: &f.Place, now: now, not: not}
+	c := candidates{lb: lb, place: &f.Place, now: now, not: not, client: f.Client}
+	if lb.Sheds {
+		c.salt = r.Uint64()
+	}
 	c.list, c.reason = list(lb, &f.Place)
 	i, ok := c.take(r)
 	if t != nil {
@@ -101,7 +108,7 @@ func (c *candidates) best() (best int, ok bool) {
 // usable reports whether the candidate may be taken at all.
 func (c *candidates) usable(i int) bool {
 	p := c.list[i]
-	return p.Enabled && p.Health.Usable() && p != c.not
+	return p.Enabled && p.Health.Usable() && p != c.not && !c.sheds(p)
 }
 
 // weight is what a draw goes by. The counts are what the planes have open at

@@ -89,7 +89,13 @@ type Decision struct {
 // nothing can take the request: no candidate can be used and the fallback pool
 // is missing, disabled or without enabled endpoints.
 func Choose(lb *plan.LoadBalancer, f *Facts, r Source, now time.Time) (Decision, bool) {
-	return choose(lb, f, r, now, nil)
+	return choose(lb, nil, f, r, now, nil)
+}
+
+// Elsewhere is Choose without the pool of d, for the retry after a failure when
+// Again finds no other endpoint in that pool.
+func Elsewhere(lb *plan.LoadBalancer, d Decision, f *Facts, r Source, now time.Time) (Decision, bool) {
+	return choose(lb, d.Pool, f, r, now, nil)
 }
 
 // Again takes another endpoint of the pool of d, never d.Endpoint, for the
@@ -104,11 +110,12 @@ func Again(d Decision, f *Facts, r Source) (Decision, bool) {
 	return d, true
 }
 
-// choose is Choose and, where t is given, Explain.
-func choose(lb *plan.LoadBalancer, f *Facts, r Source, now time.Time, t *Explanation) (Decision, bool) {
+// choose is Choose without the pool not, if given, and, where t is given,
+// Explain.
+func choose(lb *plan.LoadBalancer, not *plan.Pool, f *Facts, r Source, now time.Time, t *Explanation) (Decision, bool) {
 	// A pool can lose its last endpoint between the look at the pool and the
 	// look at its endpoints; the choice is then made once more without it.
-	var gone *plan.Pool
+	gone := not
 	for range 2 {
 		p, reason := choosePool(lb, f, r, now, gone, t)
 		if p == nil {
@@ -117,9 +124,12 @@ func choose(lb *plan.LoadBalancer, f *Facts, r Source, now time.Time, t *Explana
 		if e := endpointIn(p, false, nobody, f, r, t); e != nil {
 			return Decision{Pool: p, Endpoint: e, Reason: reason}, true
 		}
+		if gone != nil {
+			break
+		}
 		gone = p
 	}
-	if p := lb.Fallback; p != nil && p.Enabled {
+	if p := lb.Fallback; p != nil && p.Enabled && p != not {
 		if e := endpointIn(p, true, nobody, f, r, t); e != nil {
 			return Decision{Pool: p, Endpoint: e, Reason: ReasonFallback, Fallback: true}, true
 		}
