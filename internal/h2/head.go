@@ -139,7 +139,7 @@ func (f *fields) add(h hpack.HeaderField) {
 		f.announced = true
 	case "cookie":
 		if f.of == sectionRequest { // RFC 9113 section 8.2.3
-			if f.cookied {
+			if len(f.cookies) > 0 && h.Value != "" { // no value ends with a space
 				f.cookies = append(f.cookies, "; "...)
 			}
 			f.cookied = true
