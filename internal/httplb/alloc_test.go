@@ -6,10 +6,12 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
 
+	"fairlead/internal/affinity"
 	"fairlead/internal/h2"
 	"fairlead/internal/health"
 	"fairlead/internal/load"
@@ -151,6 +153,42 @@ func TestProxiedRequestAllocatesNothing(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A request of a session costs no allocation more.
+func TestSessionAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+	dir := t.TempDir()
+	file := filepath.Join(dir, "session_keys")
+	if err := affinity.EnsureKeys(file); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := affinity.LoadKeys(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoint := fixedEndpoint(t, answer)
+	value := keys.Seal(nil, []byte("a.test"), affinity.Session{
+		Endpoint: plan.SessionIdentity("pool", "a", endpoint), Expires: time.Now().Add(time.Hour).Unix(),
+	})
+	_, address := testPlane(t, "loop", func(c *model.Config) {
+		c.DataDir, c.LoadBalancers[0].SessionAffinity = dir, model.AffinityIPCookie
+	}, endpoint)
+	ask := asking(t, address, "GET / HTTP/1.1\r\nHost: a.test\r\nCookie: a=b; "+cookieName+"="+string(value)+"\r\n\r\n", len(answer))
+	for range 300 {
+		ask()
+	}
+	const requests = 2000
+	if n := testing.AllocsPerRun(1, func() {
+		for range requests {
+			ask()
+		}
+	}); n > requests/50 {
+		t.Errorf("%v allocations for %d requests, want none", n, requests)
 	}
 }
 

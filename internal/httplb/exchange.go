@@ -10,6 +10,7 @@ import (
 	"fairlead/internal/h1"
 	"fairlead/internal/h2"
 	"fairlead/internal/loop"
+	"fairlead/internal/model"
 	"fairlead/internal/plan"
 	"fairlead/internal/steer"
 )
@@ -36,6 +37,7 @@ type exchange struct {
 	lbs      *balancerStats
 	facts    steer.Facts
 	decision steer.Decision
+	binding  binding
 
 	host     []byte // as the client sent it
 	trailers bool   // the client takes them
@@ -103,6 +105,7 @@ func (x *exchange) detach() {
 	x.ln, x.d, x.tls, x.snap, x.lb, x.lbs = nil, nil, nil, nil, nil, nil
 	x.peer, x.secure, x.trusted = netip.AddrPort{}, false, false
 	x.decision, x.facts = steer.Decision{}, steer.Facts{}
+	x.binding.line = x.binding.line[:0]
 	x.isHead, x.upgrading, x.chunked, x.resend = false, false, false, false
 	x.res.Reset()
 	x.record = record{text: x.text[:0]}
@@ -127,11 +130,13 @@ func (x *exchange) run(req *h1.Request, first []byte, complete bool) (result out
 	}
 	x.lbs = x.snap.balancers[x.lb.Index]
 	x.lbs.requests.Inc()
+	x.bind(req)
 	var ok bool
 	x.decision, ok = steer.Choose(x.lb, &x.facts, &x.rnd, x.start.Wall())
 	if !ok {
 		return x.fail(failNoPool, nil)
 	}
+	x.bound()
 
 	x.upgrading = req.Upgrade != nil && req.Body == h1.BodyNone && switchable(req.Upgrade)
 	x.chunked = req.Body == h1.BodyChunked
@@ -240,7 +245,7 @@ func (x *exchange) mayAskAgain(f *failure) bool {
 // is done once, when the pool has another endpoint that can be used, or another
 // pool may be taken and has one, and the retry budget allows it.
 func (x *exchange) failover(f *failure, err error) bool {
-	if x.failedOver {
+	if x.failedOver || x.binding.held && x.lb.Affinity.Failover == model.FailoverNone {
 		return false
 	}
 	next, ok := steer.Again(x.decision, &x.facts, &x.rnd)

@@ -225,6 +225,7 @@ func (s *h2stream) interim(res *h1.Response) error {
 				lines = append(lines, h1.CRLF...)
 			}
 		}
+		lines = append(lines, s.x.binding.line...)
 	}
 	s.buf = lines
 	s.countHead(len(lines))
@@ -236,6 +237,7 @@ func (s *h2stream) countHead(lines int) { s.out += int64(len("HTTP/2 200\r\n\r\n
 
 func (s *h2stream) head(res *h1.Response, body h1.Body, _ int64, data []byte, last bool) error {
 	lines := appendFields(s.buf[:0], &res.Message, answers)
+	lines = append(lines, s.x.binding.line...)
 	if res.Length >= 0 && res.Status != 204 && body != h1.BodyChunked {
 		lines = appendLength(lines, res.Length)
 	}

@@ -63,6 +63,7 @@ func (x *exchange) answer(b []byte, err error) outcome {
 	}
 	x.firstByte()
 	x.status = x.res.Status
+	x.keep()
 	return x.passOn(b)
 }
 
@@ -198,6 +199,7 @@ func (x *exchange) switchProtocols(b []byte) outcome {
 	}
 	x.firstByte()
 	x.status = 101
+	x.keep()
 	if err := x.s.interim(&x.res); err != nil {
 		return x.clientLost(err)
 	}

@@ -23,6 +23,7 @@ func (s *session) interim(res *h1.Response) error {
 	out := appendStatus(s.out[:0], res)
 	out = appendFields(out, &res.Message, answers)
 	if res.Status == 101 {
+		out = append(out, s.x.binding.line...)
 		out = append(out, "Connection: upgrade\r\nUpgrade: "...)
 		out = append(out, res.Upgrade...)
 		out = append(out, h1.CRLF...)
@@ -41,6 +42,7 @@ func appendStatus(out []byte, res *h1.Response) []byte {
 func (s *session) head(res *h1.Response, body h1.Body, _ int64, data []byte, last bool) error {
 	out := appendStatus(s.out[:0], res)
 	out = appendFields(out, &res.Message, answers)
+	out = append(out, s.x.binding.line...)
 	if res.Length >= 0 && res.Status != 204 {
 		out = appendLength(out, res.Length)
 	}

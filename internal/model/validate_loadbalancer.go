@@ -310,13 +310,8 @@ func (v *validator) affinity(at Place, lb, own *LoadBalancer) {
 	case len(a.Headers) > 5:
 		v.bad(attributes.Key("headers"), "%d names: want 1 to 5", len(a.Headers))
 	}
-	if kind == AffinityNone && own == lb {
-		if a.DrainDuration != 0 {
-			v.warn(attributes.Key("drain_duration"), "has no effect with session_affinity none")
-		}
-		if a.ZeroDowntimeFailover == FailoverTemporary {
-			v.warn(attributes.Key("zero_downtime_failover"), "has no effect with session_affinity none")
-		}
+	if own == lb {
+		v.affinityWithoutEffect(at, lb)
 	}
 	seen := uniques{}
 	for i, name := range a.Headers {
@@ -324,6 +319,30 @@ func (v *validator) affinity(at Place, lb, own *LoadBalancer) {
 		if v.affinityHeader(at, name) {
 			seen.add(v, at, strings.ToLower(name), name)
 		}
+	}
+}
+
+// affinityWithoutEffect warns of what the kind of affinity has no use for.
+func (v *validator) affinityWithoutEffect(at Place, lb *LoadBalancer) {
+	kind, a := lb.SessionAffinity, &lb.SessionAffinityAttributes
+	attributes := at.Key("session_affinity_attributes")
+	var plain LoadBalancer
+	plain.SetDefaults()
+	without := func(given bool, at Place) {
+		if given {
+			v.warn(at, "has no effect with session_affinity %s", kind)
+		}
+	}
+	if kind == AffinityNone || kind == AffinityClientIP {
+		without(lb.SessionAffinityTTL != plain.SessionAffinityTTL, at.Key("session_affinity_ttl"))
+		without(a.DrainDuration != 0, attributes.Key("drain_duration"))
+	}
+	if kind != AffinityCookie && kind != AffinityIPCookie {
+		without(a.SameSite != SameSiteAuto, attributes.Key("samesite"))
+		without(a.Secure != SecureAuto, attributes.Key("secure"))
+	}
+	if kind == AffinityNone {
+		without(a.ZeroDowntimeFailover == FailoverTemporary, attributes.Key("zero_downtime_failover"))
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"fairlead/internal/admin"
+	"fairlead/internal/affinity"
 	"fairlead/internal/config"
 	"fairlead/internal/health"
 	"fairlead/internal/httplb"
@@ -254,7 +255,11 @@ func (n *Node) apply(ctx context.Context, doc *config.Document) error {
 	if old != nil {
 		revision = old.Revision + 1
 	}
-	p, err := plan.Compile(doc.Config, revision, plan.Tables{Health: n.health, Load: &n.loads, Resolver: n.resolver})
+	var p *plan.Plan
+	err := ensureKeys(doc.Config)
+	if err == nil {
+		p, err = plan.Compile(doc.Config, revision, plan.Tables{Health: n.health, Load: &n.loads, Resolver: n.resolver})
+	}
 	if err == nil {
 		err = n.swap(ctx, p, old)
 	}
@@ -268,6 +273,19 @@ func (n *Node) apply(ctx context.Context, doc *config.Document) error {
 	n.mu.Unlock()
 	n.log.Info("configuration is in force", "revision", p.Revision, "listeners", len(p.Listeners),
 		"load_balancers", len(p.LoadBalancers), "pools", len(p.Pools), "endpoints", len(p.Endpoints))
+	return nil
+}
+
+// ensureKeys makes the keys of session cookies if they are needed and there are
+// none.
+func ensureKeys(c *model.Config) error {
+	file, needed := plan.SessionKeys(c)
+	if !needed {
+		return nil
+	}
+	if err := affinity.EnsureKeys(file); err != nil {
+		return fmt.Errorf("keys of session cookies: %w", err)
+	}
 	return nil
 }
 

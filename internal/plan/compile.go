@@ -3,6 +3,8 @@ package plan
 import (
 	"context"
 	"fmt"
+	"iter"
+	"maps"
 	"math"
 	"net"
 	"net/netip"
@@ -11,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"fairlead/internal/affinity"
 	"fairlead/internal/certs"
 	"fairlead/internal/health"
 	"fairlead/internal/load"
@@ -47,6 +50,9 @@ func Compile(c *model.Config, revision uint64, t Tables) (*Plan, error) {
 	for i := range c.Monitors {
 		k.monitors[c.Monitors[i].Name] = &c.Monitors[i]
 	}
+	if err := k.loadKeys(); err != nil {
+		return nil, err
+	}
 	for i := range c.Pools {
 		if err := k.pool(&c.Pools[i]); err != nil {
 			return nil, fmt.Errorf("pool %q: %w", c.Pools[i].Name, err)
@@ -71,13 +77,17 @@ type compiler struct {
 	plan     *Plan
 	pools    map[string]*Pool
 	monitors map[string]*model.Monitor
+	keys     *affinity.Keys // of cookies, if they are needed
 }
 
 func (k *compiler) pool(m *model.Pool) error {
 	p := &Pool{
 		Index: len(k.plan.Pools), Name: m.Name, Enabled: m.Enabled,
 		Policy: m.EndpointSteering.Policy, Position: position(m.Latitude, m.Longitude), WarmUp: m.ProfileWarmUp,
-		Shedding: Shedding{Share: m.LoadShedding.DefaultPercent / 100, ByClient: m.LoadShedding.DefaultPolicy == model.ShedHash},
+		Shedding: Shedding{
+			Share: m.LoadShedding.DefaultPercent / 100, ByClient: m.LoadShedding.DefaultPolicy == model.ShedHash,
+			Sessions: m.LoadShedding.SessionPercent / 100,
+		},
 		Hash:     pick.HashKey(m.Name),
 		Load:     k.tables.Load.Counter(load.Key{Pool: m.Name}),
 		Protocol: m.Protocol, TLS: m.Protocol.OverTLS(), TLSFiles: m.TLS,
@@ -144,7 +154,7 @@ func (k *compiler) endpoint(p *Pool, m *model.Endpoint, defaultPort int, monitor
 	key := net.JoinHostPort(strings.ToLower(host), strconv.Itoa(port))
 	e := &Endpoint{
 		Index: len(k.plan.Endpoints), Slot: len(p.Endpoints), Name: m.Name, Pool: p,
-		Key: key, Hash: pick.HashKey(key), Weight: m.Weight, Enabled: m.Enabled,
+		Key: key, Hash: pick.HashKey(key), Session: SessionIdentity(p.Name, m.Name, key), Weight: m.Weight, Enabled: m.Enabled,
 		Host: m.HostHeader(), ServerName: serverName(p, m, host), port: uint16(port),
 		Health: k.tables.Health.Endpoint(health.Key{Pool: p.Name, Endpoint: m.Name, Address: key}, monitored),
 		Load:   k.tables.Load.Counter(load.Key{Pool: p.Name, Endpoint: m.Name, Address: key}),
@@ -183,7 +193,10 @@ func (k *compiler) loadBalancer(m *model.LoadBalancer) {
 		Regions: mapPools(k, m.RegionPools), Countries: mapPools(k, m.CountryPools), PoPs: mapPools(k, m.PopPools),
 		AcrossPools: m.AdaptiveRouting.FailoverAcrossPools,
 	}
-	b.Sheds = b.anyPool(func(p *Pool) bool { return p.Shedding.Share > 0 })
+	for p := range b.pools() {
+		b.Sheds = b.Sheds || p.Shedding.Share > 0
+	}
+	k.affinity(b, m)
 	for _, p := range b.Default {
 		b.Weights = append(b.Weights, m.RandomSteering.Weight(p.Name))
 	}
@@ -194,27 +207,24 @@ func (k *compiler) loadBalancer(m *model.LoadBalancer) {
 	}
 }
 
-// anyPool reports whether a pool that is steered to is such.
-func (b *LoadBalancer) anyPool(is func(*Pool) bool) bool {
-	if slices.ContainsFunc(b.Default, is) {
-		return true
-	}
-	for _, list := range b.Regions {
-		if slices.ContainsFunc(list, is) {
-			return true
+// pools yields all pools that traffic may be steered to, some more than once.
+func (b *LoadBalancer) pools() iter.Seq[*Pool] {
+	return func(yield func(*Pool) bool) {
+		lists := [][]*Pool{b.Default}
+		if b.Fallback != nil {
+			lists = append(lists, []*Pool{b.Fallback})
+		}
+		lists = slices.AppendSeq(lists, maps.Values(b.Regions))
+		lists = slices.AppendSeq(lists, maps.Values(b.Countries))
+		lists = slices.AppendSeq(lists, maps.Values(b.PoPs))
+		for _, list := range lists {
+			for _, p := range list {
+				if !yield(p) {
+					return
+				}
+			}
 		}
 	}
-	for _, list := range b.Countries {
-		if slices.ContainsFunc(list, is) {
-			return true
-		}
-	}
-	for _, list := range b.PoPs {
-		if slices.ContainsFunc(list, is) {
-			return true
-		}
-	}
-	return false
 }
 
 func (k *compiler) poolList(names []string) []*Pool {

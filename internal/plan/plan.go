@@ -86,6 +86,8 @@ type LoadBalancer struct {
 	AcrossPools bool
 	// Sheds is true where one of the pools does.
 	Sheds bool
+	// Affinity is how clients keep their endpoints; nil where they do not.
+	Affinity *Affinity
 }
 
 // Shedding is what a pool turns away.
@@ -94,6 +96,8 @@ type Shedding struct {
 	Share float64
 	// ByClient makes it always the same clients; else it is chance.
 	ByClient bool
+	// Sessions is the share of the sessions, 0 to 1, by client.
+	Sessions float64
 }
 
 // Pool is a compiled pool.
@@ -140,7 +144,9 @@ type Endpoint struct {
 	// that neither order nor names move clients.
 	Key string
 	// Hash is the hash of Key, for rendezvous hashing.
-	Hash    uint64
+	Hash uint64
+	// Session is the endpoint's identity in sessions.
+	Session uint64
 	Weight  float64
 	Enabled bool
 	// Host replaces the client's Host header, unless empty.

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"reflect"
 
 	"fairlead/internal/model"
 )
@@ -64,7 +63,6 @@ func (u *unbuilt) listener(at model.Place, l *model.Listener) {
 
 func (u *unbuilt) pool(at model.Place, p *model.Pool) {
 	u.when(len(p.CheckRegions) > 0, at.Key("check_regions"), "probes run from this node")
-	u.when(p.LoadShedding.SessionPercent > 0, at.Key("load_shedding").Key("session_percent"), "there are no sessions")
 	const capacity = "no steering policy reads capacities"
 	u.when(p.BalancingMode != "", at.Key("balancing_mode"), capacity)
 	u.when(p.CapacityScaler != 1, at.Key("capacity_scaler"), capacity)
@@ -77,13 +75,11 @@ func (u *unbuilt) pool(at model.Place, p *model.Pool) {
 func (u *unbuilt) loadBalancer(at model.Place, b *model.LoadBalancer) {
 	u.when(!b.Proxied && b.Enabled, at.Key("proxied"), "only http and https listeners serve load balancers; set proxied: true")
 	u.when(b.SteeringPolicy == model.SteerCapacity, at.Key("steering_policy"), "no steering policy reads capacities")
-	u.when(b.SessionAffinity != model.AffinityNone, at.Key("session_affinity"), "there are no sessions")
+	u.when(b.SessionAffinity == model.AffinityHeader, at.Key("session_affinity"), "no sessions are kept by headers; use cookie, ip_cookie or client_ip")
+	u.when(b.SessionAffinityAttributes.DrainDuration > 0, at.Key("session_affinity_attributes").Key("drain_duration"), "nothing is drained")
 	var defaults model.LoadBalancer
 	defaults.SetDefaults()
-	plain := defaults.SessionAffinityAttributes
 	u.when(b.TTL != defaults.TTL, at.Key("ttl"), "only DNS answers have one, and there is no DNS plane")
-	u.when(b.SessionAffinityTTL != defaults.SessionAffinityTTL, at.Key("session_affinity_ttl"), "there are no sessions")
-	u.when(!reflect.DeepEqual(b.SessionAffinityAttributes, plain), at.Key("session_affinity_attributes"), "there are no sessions")
 	u.when(len(b.Rules) > 0, at.Key("rules"), "rules are not run")
 	u.when(b.ConnectionDrainingTimeout > 0, at.Key("connection_draining_timeout"), "there is no layer 4 plane")
 }

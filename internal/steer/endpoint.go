@@ -46,8 +46,11 @@ func endpointIn(p *plan.Pool, fallback bool, not int, f *Facts, r Source, t *Exp
 	return p.Endpoints[slot]
 }
 
-// hashes reports whether the client's address decides.
+// hashes reports whether a hash decides: of the client's address, or the key.
 func (c *endpoints) hashes(f *Facts) bool {
+	if f.Keyed {
+		return true
+	}
 	switch c.pool.Policy {
 	case model.EndpointHash, model.EndpointRingHash, model.EndpointMaglev:
 		return f.Client.IsValid()
@@ -65,6 +68,9 @@ func (c *endpoints) take(f *Facts, r Source, look bool) (int, bool) {
 	p := c.pool
 	if !c.ignore && p.Health.UpCount() == 0 {
 		return 0, false
+	}
+	if f.Keyed {
+		return c.rendezvous(f.Key)
 	}
 	if c.hashes(f) {
 		return c.byHash(pick.HashAddr(f.Client))

@@ -33,7 +33,8 @@ type Explanation struct {
 	// Endpoints are those of the pool that was chosen last, by slot.
 	Endpoints []EndpointCandidate
 	// Decision is what was decided; OK is false when nothing can take the
-	// request.
+	// request. Of a session it is the session's, and the rest is what would be
+	// without it.
 	Decision Decision
 	OK       bool
 }
@@ -77,6 +78,9 @@ type EndpointCandidate struct {
 func Explain(lb *plan.LoadBalancer, f *Facts, r Source, now time.Time) Explanation {
 	t := Explanation{Policy: lb.Policy}
 	t.Decision, t.OK = choose(lb, nil, f, r, now, &t)
+	if d, ok := session(f); ok {
+		t.Decision, t.OK = d, true
+	}
 	if lb.Fallback != nil {
 		pc := newPoolCandidate(lb.Fallback, &f.Place, now)
 		switch {
@@ -112,6 +116,11 @@ func (t *Explanation) pools(c candidates, chosen int, ok bool) {
 		pc.Dropped = c.dropped(i)
 		switch {
 		case pc.Dropped != "":
+		case c.weighted() && c.facts.Keyed:
+			pc.Weight = c.lb.Weights[i]
+			if ok && i == chosen {
+				pc.Share = 1
+			}
 		case c.weighted():
 			pc.Weight = c.weight(i)
 			if pc.Share = stake(pc.Weight, equal) / sum; pc.Share == 0 {

@@ -2,7 +2,6 @@ package steer
 
 import (
 	"math"
-	"net/netip"
 	"time"
 
 	"fairlead/internal/model"
@@ -18,14 +17,14 @@ type candidates struct {
 	reason Reason
 	not    *plan.Pool // is left out
 
-	client netip.Addr
-	salt   uint64 // of what is shed by chance
+	facts *Facts
+	salt  uint64 // of what is shed by chance
 }
 
 // choosePool takes a pool by the policy of lb, other than not; nil when no
 // candidate can be used.
 func choosePool(lb *plan.LoadBalancer, f *Facts, r Source, now time.Time, not *plan.Pool, t *Explanation) (*plan.Pool, Reason) {
-	c := candidates{lb: lb, place: &f.Place, now: now, not: not, client: f.Client}
+	c := candidates{lb: lb, place: &f.Place, now: now, not: not, facts: f}
 	if lb.Sheds {
 		c.salt = r.Uint64()
 	}
@@ -79,6 +78,9 @@ func (c *candidates) weighted() bool {
 func (c *candidates) take(r Source) (int, bool) {
 	if !c.weighted() {
 		return c.best()
+	}
+	if c.facts.Keyed {
+		return c.keyed()
 	}
 	if c.reason == ReasonRandom && c.lb.Table != nil {
 		// The draw below by other means, for the usual case.

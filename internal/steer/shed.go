@@ -13,8 +13,8 @@ func (c *candidates) sheds(p *plan.Pool) bool {
 	switch {
 	case s.Share == 0:
 		return false
-	case s.ByClient && c.client.IsValid():
-		return shed(pick.HashAddr(c.client), p, s.Share)
+	case s.ByClient && c.facts.Client.IsValid():
+		return shed(pick.HashAddr(c.facts.Client), p, s.Share)
 	}
 	return shed(c.salt, p, s.Share)
 }

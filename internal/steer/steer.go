@@ -38,6 +38,12 @@ type Facts struct {
 	// Place is where the request is taken to come from: the client's place,
 	// or the node's own where there is no geography.
 	Place plan.Place
+	// Session is the endpoint that the client has had so far, or nil.
+	Session *plan.Endpoint
+	// Key decides what is drawn by weight, and the endpoint, where Keyed is
+	// true: the same key leads to the same endpoint on every node.
+	Key   uint64
+	Keyed bool
 }
 
 // Source is a source of random bits, such as *math/rand/v2.PCG. It is called
@@ -63,6 +69,7 @@ const (
 	ReasonLeastOutstanding               // drawn by weight / (open requests + 1)
 	ReasonLeastConnections               // drawn by weight / (open connections + 1)
 	ReasonFallback                       // no candidate was left
+	ReasonSession                        // the client's session
 )
 
 // String returns the reason's name in logs.
@@ -70,7 +77,7 @@ func (r Reason) String() string {
 	return [...]string{
 		"none", "failover", "random", "geo_pop", "geo_country", "geo_region", "geo_default",
 		"dynamic_latency", "latency_warming", "proximity", "place_unknown",
-		"least_outstanding_requests", "least_connections", "fallback",
+		"least_outstanding_requests", "least_connections", "fallback", "session",
 	}[r]
 }
 
@@ -89,6 +96,9 @@ type Decision struct {
 // nothing can take the request: no candidate can be used and the fallback pool
 // is missing, disabled or without enabled endpoints.
 func Choose(lb *plan.LoadBalancer, f *Facts, r Source, now time.Time) (Decision, bool) {
+	if d, ok := session(f); ok {
+		return d, true
+	}
 	return choose(lb, nil, f, r, now, nil)
 }
 

@@ -34,10 +34,14 @@ var layers = []layer{
 		"it reads the stacks of loops as text, so that tests of any package can look for what blocks them; no program links it"},
 	{"internal/pick", nil,
 		"it is arithmetic over weights and hashes, which every plane shares"},
+	{"internal/affinity", nil,
+		"it seals which endpoint a session has; who chooses that, and what carries it, is not its business"},
 	{"internal/load", nil,
 		"it counts what is open; whoever reads the counts decides what they mean"},
 	{"internal/resolve", nil,
 		"it turns names into addresses for whoever asks"},
+	{"internal/rules", []string{"internal/model"},
+		"it tells whether an expression is true; whose expression it is and what follows from it is for the plan and the planes"},
 	{"internal/telemetry", []string{"internal/model"},
 		"everything reports to it: it would close a circle if it knew who does"},
 
@@ -47,13 +51,13 @@ var layers = []layer{
 		"it reads and writes declarations; what they lead to is not its business, so that check and schema need nothing running"},
 	{"internal/health", []string{"internal/model", "internal/resolve"},
 		"observed facts survive every plan, so they cannot be made of one"},
-	{"internal/plan", []string{"internal/model", "internal/health", "internal/load", "internal/pick", "internal/resolve", "internal/certs"},
+	{"internal/plan", []string{"internal/model", "internal/affinity", "internal/health", "internal/load", "internal/pick", "internal/resolve", "internal/certs"},
 		"it is compiled from declarations and points at the tables of what is observed; planes use it, not the other way"},
 	{"internal/steer", []string{"internal/model", "internal/plan", "internal/health", "internal/load", "internal/pick"},
 		"the choice is a function of the plan and the tables, so that all planes share it and a recorded one can be replayed"},
 
 	// Planes: they know the engine and never each other.
-	{"internal/httplb", []string{"internal/model", "internal/plan", "internal/steer", "internal/health", "internal/load", "internal/h1", "internal/h2", "internal/loop", "internal/telemetry", "internal/certs"},
+	{"internal/httplb", []string{"internal/model", "internal/affinity", "internal/plan", "internal/steer", "internal/health", "internal/load", "internal/h1", "internal/h2", "internal/loop", "internal/telemetry", "internal/certs"},
 		"a plane knows the engine that all planes share, the vocabulary, and no other plane; it neither reads files nor answers operators"},
 	{"internal/admin", []string{"internal/model", "internal/plan", "internal/health", "internal/load", "internal/resolve", "internal/telemetry"},
 		"it shows the plan and the tables as they are, and must not reach into the planes to do so"},
@@ -91,6 +95,8 @@ var standard = []struct {
 		"it is pure: no socket, no file, no log"},
 	{"internal/pick", []string{"net", "net/http", "os", "log/slog", "context", "time"},
 		"it is pure: no socket, no file, no clock"},
+	{"internal/rules", []string{"net", "net/http", "os", "log/slog", "context", "time"},
+		"it is pure: what it knows of a request it asks an Env for, the time of day included"},
 }
 
 // libraries lists who may import which module of others. Behind one package a

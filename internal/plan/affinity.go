@@ -1,0 +1,87 @@
+package plan
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"fairlead/internal/affinity"
+	"fairlead/internal/model"
+	"fairlead/internal/pick"
+)
+
+// Affinity is how the clients of a load balancer keep their endpoints.
+type Affinity struct {
+	Kind model.SessionAffinity
+	// Balancer is the name that cookies are bound to.
+	Balancer []byte
+	// Keys seal cookies; nil for kinds without any.
+	Keys *affinity.Keys
+	// TTL is how long a session lasts.
+	TTL      time.Duration
+	SameSite model.SameSite
+	Secure   model.SecureCookie
+	// Failover says what becomes of a session whose endpoint fails.
+	Failover model.ZeroDowntimeFailover
+
+	endpoints map[uint64]*Endpoint
+}
+
+// Endpoint returns the endpoint with an identity, of a pool that the load balancer
+// has; nil if there is none.
+func (a *Affinity) Endpoint(identity uint64) *Endpoint { return a.endpoints[identity] }
+
+// Cookie reports whether sessions are kept in a cookie.
+func (a *Affinity) Cookie() bool { return hasCookie(a.Kind) }
+
+func hasCookie(kind model.SessionAffinity) bool {
+	return kind == model.AffinityCookie || kind == model.AffinityIPCookie
+}
+
+// SessionIdentity returns what names an endpoint in sessions: its pool, its name
+// and its host:port, so that a session is over once one of these is another's.
+func SessionIdentity(pool, name, address string) uint64 {
+	return pick.HashKey(pool + "\x00" + name + "\x00" + address)
+}
+
+// SessionKeys returns the name of the file with the keys of cookies, and whether
+// a load balancer needs it.
+func SessionKeys(c *model.Config) (file string, needed bool) {
+	needed = slices.ContainsFunc(c.LoadBalancers, func(b model.LoadBalancer) bool {
+		return b.Enabled && hasCookie(b.SessionAffinity)
+	})
+	return filepath.Join(c.DataDir, "session_keys"), needed
+}
+
+// loadKeys loads the keys of cookies if they are needed.
+func (k *compiler) loadKeys() (err error) {
+	if file, needed := SessionKeys(k.plan.Config); needed {
+		if k.keys, err = affinity.LoadKeys(file); err != nil {
+			return fmt.Errorf("keys of session cookies: %w", err)
+		}
+	}
+	return nil
+}
+
+// affinity compiles how clients of b keep their endpoints.
+func (k *compiler) affinity(b *LoadBalancer, m *model.LoadBalancer) {
+	if m.SessionAffinity == model.AffinityNone {
+		return
+	}
+	details := &m.SessionAffinityAttributes
+	b.Affinity = &Affinity{
+		Kind: m.SessionAffinity, Balancer: []byte(b.Name), TTL: m.SessionAffinityTTL,
+		SameSite: details.SameSite, Secure: details.Secure, Failover: details.ZeroDowntimeFailover,
+	}
+	if !b.Affinity.Cookie() {
+		return
+	}
+	b.Affinity.Keys = k.keys
+	b.Affinity.endpoints = make(map[uint64]*Endpoint)
+	for p := range b.pools() {
+		for _, e := range p.Endpoints {
+			b.Affinity.endpoints[e.Session] = e
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package steer
+
+import (
+	"fairlead/internal/pick"
+	"fairlead/internal/plan"
+)
+
+// KeyByClient makes the client's address the key.
+func (f *Facts) KeyByClient() { f.Key, f.Keyed = pick.HashAddr(f.Client), true }
+
+// session returns the decision that a client's session makes. It wins over all
+// steering and weights, whatever the state of the rest of the pool, and yields
+// when its endpoint is down or disabled, or when its pool is disabled or sheds
+// it.
+func session(f *Facts) (Decision, bool) {
+	e := f.Session
+	if e == nil || !e.Pool.Enabled || !e.Pool.Health.Up(e.Slot) || shedsSession(e.Pool, f) {
+		return Decision{}, false
+	}
+	return Decision{Pool: e.Pool, Endpoint: e, Reason: ReasonSession}, true
+}
+
+// shedsSession reports whether a pool turns a session away: always those of the
+// same clients. Where the client is not known, no session is.
+func shedsSession(p *plan.Pool, f *Facts) bool {
+	return p.Shedding.Sessions > 0 && f.Client.IsValid() && shed(pick.HashAddr(f.Client), p, p.Shedding.Sessions)
+}
+
+// keyed returns the position of the candidate that the key leads to, by weighted
+// rendezvous hashing: what is open plays no part, since other nodes have other
+// counts. Where none that can be used has a weight above 0 all count as equal.
+func (c *candidates) keyed() (best int, ok bool) {
+	for _, equal := range [...]bool{false, true} {
+		highest := 0.0 // scores are above, but for those of weight 0
+		for i, p := range c.list {
+			w := 1.0
+			if !equal {
+				w = c.lb.Weights[i]
+			}
+			if !c.usable(i) {
+				continue
+			}
+			if score := pick.Score(c.facts.Key, p.Hash, w); score > highest {
+				best, highest, ok = i, score, true
+			}
+		}
+		if ok {
+			break
+		}
+	}
+	return best, ok
+}

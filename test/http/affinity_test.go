@@ -1,0 +1,388 @@
+package http_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead/test/lab"
+)
+
+const sessionCookie = "__fairlead"
+
+// visit makes a request with cookies and returns the endpoint that answered and
+// the session's cookie of the answer, if there is one.
+func visit(t *testing.T, s server, c *http.Client, cookies ...string) (endpoint string, set *http.Cookie) {
+	t.Helper()
+	req, _ := http.NewRequest("GET", s.url("/"), nil)
+	for _, cookie := range cookies {
+		req.Header.Add("Cookie", cookie)
+	}
+	res, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	for _, cookie := range res.Cookies() {
+		if cookie.Name == sessionCookie {
+			if set != nil {
+				t.Errorf("two cookies: %v", res.Header["Set-Cookie"])
+			}
+			set = cookie
+		}
+	}
+	if res.StatusCode != 200 {
+		return res.Status, set
+	}
+	return res.Header.Get("X-Endpoint"), set
+}
+
+// named makes endpoints that tell their names.
+func named(t *testing.T, names ...string) (addrs []string) {
+	for _, name := range names {
+		addrs = append(addrs, lab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Endpoint", name)
+			w.Header().Set("Set-Cookie", "app=1")
+		})))
+	}
+	return addrs
+}
+
+func pair(c *http.Cookie) string { return c.Name + "=" + c.Value }
+
+// A cookie binds its client, and nobody else, to the endpoint that answered first.
+// It is set once: its clock does not start anew.
+func TestCookieAffinity(t *testing.T) {
+	t.Parallel()
+	protocols(t, func(t *testing.T, tls, h2 bool) {
+		s := site{endpoints: named(t, "A", "B", "C", "D"), tls: tls, balancer: "session_affinity: cookie"}.start(t)
+		c := s.client(t, h2)
+		seen := map[string]bool{}
+		for range 8 {
+			first, cookie := visit(t, s, c)
+			if cookie == nil {
+				t.Fatal("no cookie")
+			}
+			seen[first] = true
+			for _, header := range [][]string{
+				{pair(cookie)}, {"a=1; " + pair(cookie) + "; b=2"}, {"a=1", pair(cookie)}, {"a=1;" + pair(cookie)},
+				{sessionCookie + "=of-a-parent-domain; " + pair(cookie)},
+			} {
+				again, set := visit(t, s, c, header...)
+				if again != first || set != nil {
+					t.Errorf("Cookie %q: endpoint %s and cookie %v, want %s and none", header, again, set, first)
+				}
+			}
+		}
+		if len(seen) < 2 {
+			t.Errorf("all clients met %v", seen)
+		}
+	})
+}
+
+func TestCookieAttributes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		keys string
+		tls  bool
+		want string // behind the value
+	}{
+		{"", false, "; Path=/; Expires=GMT; HttpOnly; SameSite=Lax"},
+		{"", true, "; Path=/; Expires=GMT; HttpOnly; SameSite=None; Secure"},
+		{"samesite: strict, secure: never", true, "; Path=/; Expires=GMT; HttpOnly; SameSite=Strict"},
+		{"samesite: lax, secure: always", false, "; Path=/; Expires=GMT; HttpOnly; SameSite=Lax; Secure"},
+		{"samesite: none, secure: always", false, "; Path=/; Expires=GMT; HttpOnly; SameSite=None; Secure"},
+	} {
+		t.Run(fmt.Sprint(c.keys, c.tls), func(t *testing.T) {
+			t.Parallel()
+			s := site{endpoints: named(t, "A"), tls: c.tls, balancer: "session_affinity: cookie, session_affinity_ttl: 1h, session_affinity_attributes: {" + c.keys + "}"}.start(t)
+			_, cookie := visit(t, s, s.client(t, false))
+			got := regexp.MustCompile(`Expires=.*GMT`).ReplaceAllString(strings.TrimPrefix(cookie.Raw, pair(cookie)), "Expires=GMT")
+			equal(t, "attributes", got, c.want)
+			if left := time.Until(cookie.Expires); left < 59*time.Minute || left > time.Hour {
+				t.Errorf("the cookie expires in %v, want an hour", left)
+			}
+		})
+	}
+	t.Run("a trusted proxy speaks for its client", func(t *testing.T) {
+		t.Parallel()
+		s := site{endpoints: named(t, "A"), listener: "trusted_proxies: [127.0.0.0/8]", balancer: "session_affinity: cookie"}.start(t)
+		r := s.raw(t, get("/", "X-Forwarded-Proto: https\r\nConnection: close\r\n"))
+		if !strings.Contains(r.Text, "; SameSite=None; Secure\r\n") {
+			t.Errorf("answer:\n%s", r.Text)
+		}
+	})
+}
+
+// What is not a session of this load balancer is no session, and no error.
+func TestForeignCookies(t *testing.T) {
+	t.Parallel()
+	s := site{endpoints: named(t, "A", "B"), balancer: "session_affinity: cookie"}.start(t)
+	other := site{endpoints: named(t, "A", "B"), balancer: "session_affinity: cookie"}.start(t) // with keys of its own
+	c := s.client(t, false)
+	_, foreign := visit(t, other, other.client(t, false))
+	_, own := visit(t, s, c)
+	for _, value := range []string{
+		foreign.Value, "", "x", strings.Repeat("A", len(own.Value)), own.Value[1:], own.Value + "A",
+		strings.Repeat("A", 4000), own.Value[:20] + "!" + own.Value[21:],
+	} {
+		if endpoint, set := visit(t, s, c, sessionCookie+"="+value); len(endpoint) != 1 || set == nil {
+			t.Errorf("cookie %.80q: endpoint %s and cookie %v, want a new session", value, endpoint, set)
+		}
+	}
+}
+
+// A session whose endpoint is gone or disabled begins anew elsewhere; one of
+// another endpoint stays where it is, whatever becomes of the rest.
+func TestSessionEndsWithItsEndpoint(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, rest string }{
+		{"disabled", `, {name: A, address: %q, enabled: false}`},
+		{"removed", ``},
+		{"of another address", `, {name: A, address: "127.0.0.1:1"}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			addrs := named(t, "A", "B")
+			text := func(endpoints string) string {
+				return fmt.Sprintf(`
+listeners: [{name: web, address: "127.0.0.1:0", protocol: http}]
+pools: [{name: p, endpoints: [%s]}]
+load_balancers: [{name: %s, proxied: true, default_pools: [p], session_affinity: cookie, retry_budget: 1}]
+`, endpoints, host)
+			}
+			b := fmt.Sprintf(`{name: B, address: %q}`, addrs[1])
+			n := lab.Start(t, text(fmt.Sprintf(`{name: A, address: %q}, %s`, addrs[0], b)))
+			s := server{Node: n, addr: n.Addr("web")}
+			cl := s.client(t, false)
+			cookies := map[string]*http.Cookie{}
+			for len(cookies) < 2 {
+				e, cookie := visit(t, s, cl)
+				cookies[e] = cookie
+			}
+			if strings.Contains(c.rest, "%q") {
+				c.rest = fmt.Sprintf(c.rest, addrs[0])
+			}
+			n.Write(text(b + c.rest))
+			n.AwaitRevision(2)
+			for e, cookie := range cookies {
+				got, set := visit(t, s, cl, pair(cookie))
+				if got != "B" || (set != nil) != (e == "A") {
+					t.Errorf("session of %s: endpoint %s and cookie %v", e, got, set)
+				}
+			}
+		})
+	}
+}
+
+// zero_downtime_failover: what a session meets whose endpoint refuses.
+func TestSessionFailover(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		setting, status string // of the session
+		sets, stays     bool
+	}{
+		{"none", "521 ", false, true},
+		{"temporary", "B", false, true},
+		{"sticky", "B", true, false},
+	} {
+		t.Run(c.setting, func(t *testing.T) {
+			t.Parallel()
+			a := lab.NewEndpoint(t, "A")
+			text := func(addr string) string {
+				return fmt.Sprintf(`
+listeners: [{name: web, address: "127.0.0.1:0", protocol: http}]
+pools: [{name: p, endpoint_steering: {policy: round_robin}, endpoints: [{name: A, address: %q, weight: 1}%s]}]
+load_balancers: [{name: %s, proxied: true, default_pools: [p], session_affinity: cookie, retry_budget: 1, session_affinity_attributes: {zero_downtime_failover: %s}}]
+`, a.Addr, addr, host, c.setting)
+			}
+			n := lab.Start(t, text(""))
+			s := server{Node: n, addr: n.Addr("web")}
+			cl := s.client(t, false)
+			_, cookie := visit(t, s, cl)
+			n.Write(text(fmt.Sprintf(`, {name: B, address: %q}`, named(t, "B")[0])))
+			n.AwaitRevision(2)
+			a.Stop()
+			got, set := visit(t, s, cl, pair(cookie))
+			if !strings.HasPrefix(got, c.status) || (set != nil) != c.sets {
+				t.Errorf("endpoint %s and cookie %v, want %s", got, set, c.status)
+			}
+			if set != nil {
+				equal(t, "the end of the session", set.Expires, cookie.Expires)
+				if again, more := visit(t, s, cl, pair(set)); again != "B" || more != nil {
+					t.Errorf("afterwards endpoint %s and cookie %v", again, more)
+				}
+			}
+			// Who has no session is served whatever the setting, and bound to
+			// the endpoint that answered.
+			for range 4 {
+				got, set := visit(t, s, cl)
+				if got != "B" || set == nil {
+					t.Errorf("without a session: endpoint %s and cookie %v", got, set)
+				}
+			}
+		})
+	}
+}
+
+// Nodes with the same file and keys bind a client to the same endpoint by its
+// address, and honour each other's cookies.
+func TestAffinityAcrossNodes(t *testing.T) {
+	t.Parallel()
+	addrs := named(t, "A", "B", "C", "D")
+	keys := filepath.Join(t.TempDir(), "shared")
+	if err := os.Mkdir(keys, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	start := func(kind string) server {
+		return site{endpoints: addrs, listener: "trusted_proxies: [127.0.0.0/8]", balancer: "session_affinity: " + kind, top: "data_dir: " + keys}.start(t)
+	}
+	ask := func(s server, client, cookie string) (endpoint, set string) {
+		lines := "X-Forwarded-For: " + client + "\r\nConnection: close\r\n"
+		if cookie != "" {
+			lines += "Cookie: " + cookie + "\r\n"
+		}
+		r := s.raw(t, get("/", lines))
+		for _, field := range lab.Fields(r.Text, "Set-Cookie") {
+			if value, _, _ := strings.Cut(field, ";"); strings.HasPrefix(value, sessionCookie+"=") {
+				set = value
+			}
+		}
+		return lab.Field(r.Text, "X-Endpoint"), set
+	}
+	for _, kind := range []string{"ip_cookie", "client_ip", "cookie"} {
+		t.Run(kind, func(t *testing.T) {
+			one, two := start(kind), start(kind)
+			seen := map[string]bool{}
+			for i := range 16 {
+				client := fmt.Sprintf("192.0.2.%d", i)
+				e, set := ask(one, client, "")
+				seen[e] = true
+				equal(t, "there is a cookie", set != "", kind != "client_ip")
+				if kind != "cookie" {
+					again, _ := ask(two, client, "")
+					equal(t, "endpoint by the other node", again, e)
+				}
+				if set != "" {
+					// From another address the cookie counts.
+					again, more := ask(two, "198.51.100.1", set)
+					equal(t, "endpoint by the other node, with the cookie", again, e)
+					equal(t, "another cookie", more, "")
+				}
+			}
+			if len(seen) < 3 {
+				t.Errorf("16 clients met %v", seen)
+			}
+		})
+	}
+}
+
+// A new key in front of the file seals from the next reload on; what older ones
+// sealed holds until they are removed.
+func TestSessionKeysRotate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "session_keys")
+	text := func(n int) string {
+		return fmt.Sprintf(`
+data_dir: %s
+listeners: [{name: web, address: "127.0.0.1:0", protocol: http}]
+pools: [{name: p, endpoints: [{name: A, address: %q}]}]
+load_balancers: [{name: %s, description: "%d", proxied: true, default_pools: [p], session_affinity: cookie}]
+`, dir, "127.0.0.1:1", host, n)
+	}
+	text = func(inner func(int) string) func(int) string {
+		addr := named(t, "A")[0]
+		return func(n int) string { return strings.Replace(inner(n), "127.0.0.1:1", addr, 1) }
+	}(text)
+	n := lab.Start(t, text(1))
+	s := server{Node: n, addr: n.Addr("web")}
+	cl := s.client(t, false)
+	_, first := visit(t, s, cl)
+	old, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const fresh = "MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTI=\n"
+	reload := func(revision uint64, keys string) {
+		if err := os.WriteFile(file, []byte(keys), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		n.Write(text(int(revision)))
+		n.AwaitRevision(revision)
+	}
+	reload(2, fresh+string(old))
+	if _, set := visit(t, s, cl, pair(first)); set != nil {
+		t.Error("the session of the older key was lost")
+	}
+	_, second := visit(t, s, cl)
+	reload(3, fresh)
+	if _, set := visit(t, s, cl, pair(first)); set == nil {
+		t.Error("the session of a key that was removed goes on")
+	}
+	if _, set := visit(t, s, cl, pair(second)); set != nil {
+		t.Error("the session of the new key was lost")
+	}
+	if err := os.WriteFile(file, []byte("broken\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.Write(text(4))
+	n.AwaitRefusals(1)
+	if e := n.Status().Config.Error; !strings.Contains(e, file+": line 1: ") || strings.Contains(e, "broken") {
+		t.Errorf("refused for %q, want the file and the line, and nothing of the key", e)
+	}
+}
+
+// A pool that sheds sessions breaks them, and they go on elsewhere.
+func TestSessionShedding(t *testing.T) {
+	t.Parallel()
+	addrs := named(t, "A", "B")
+	text := func(percent int) string {
+		return fmt.Sprintf(`
+listeners: [{name: web, address: "127.0.0.1:0", protocol: http}]
+pools:
+  - {name: one, load_shedding: {session_percent: %d, default_percent: %d}, endpoints: [{name: A, address: %q}]}
+  - {name: two, endpoints: [{name: B, address: %q}]}
+load_balancers: [{name: %s, proxied: true, default_pools: [one, two], session_affinity: cookie}]
+`, percent, percent, addrs[0], addrs[1], host)
+	}
+	n := lab.Start(t, text(0))
+	s := server{Node: n, addr: n.Addr("web")}
+	cl := s.client(t, false)
+	e, cookie := visit(t, s, cl)
+	equal(t, "endpoint", e, "A")
+	n.Write(text(100))
+	n.AwaitRevision(2)
+	e, cookie = visit(t, s, cl, pair(cookie))
+	if e != "B" || cookie == nil {
+		t.Fatalf("endpoint %s and cookie %v, want B and one", e, cookie)
+	}
+	n.Write(text(0))
+	n.AwaitRevision(3)
+	if e, set := visit(t, s, cl, pair(cookie)); e != "B" || set != nil {
+		t.Errorf("endpoint %s and cookie %v, want the session at B", e, set)
+	}
+}
+
+// A WebSocket is bound by the answer that opens it.
+func TestUpgradeSetsCookie(t *testing.T) {
+	t.Parallel()
+	o := lab.NewOrigin(t, func(c *lab.OriginConn) {
+		if _, err := c.Head(); err == nil {
+			c.Say("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
+		}
+	})
+	s := site{endpoints: []string{o.Addr}, balancer: "session_affinity: cookie"}.start(t)
+	c := s.dial(t)
+	c.Send(get("/", "Connection: upgrade\r\nUpgrade: websocket\r\n"))
+	r := c.Response("GET")
+	equal(t, "status", r.StatusCode, 101)
+	if !strings.HasPrefix(r.Header.Get("Set-Cookie"), sessionCookie+"=") {
+		t.Errorf("answer %v", r.Header)
+	}
+}
