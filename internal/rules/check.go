@@ -185,6 +185,9 @@ func parseBytes(s string) (string, bool) {
 
 func (c *checker) integers(l *literal, inList bool) *Error {
 	low, high, isRange := strings.Cut(l.text, "..")
+	if isRange && (low == "" || high == "") {
+		return c.fail(l.pos, "%s: want an integer on both sides of ..", l.text)
+	}
 	var err *Error
 	if l.num, err = c.integer(low, l.pos); err != nil {
 		return err
@@ -236,6 +239,9 @@ func (c *checker) integer(s string, pos int) (int64, *Error) {
 func (c *checker) addresses(l *literal, inList bool) *Error {
 	text := l.text
 	low, high, isRange := strings.Cut(text, "..")
+	if isRange && (low == "" || high == "") {
+		return c.fail(l.pos, "%s: want an IP address on both sides of ..", text)
+	}
 	var err *Error
 	switch {
 	case !inList && (isRange || strings.Contains(text, "/")):
@@ -326,10 +332,6 @@ func (c *checker) field(v *value) *Error {
 	case f != nil:
 	case functionsByName[v.name] != nil:
 		return c.fail(v.nameEnd, "%s is a function: want ( and its arguments behind it", v.name)
-	case v.name == "and" || v.name == "or" || v.name == "xor":
-		return c.fail(v.pos, "%s without an expression before it", v.name)
-	case v.name == strings.ToUpper(v.name) && isLogic(strings.ToLower(v.name)):
-		return c.fail(v.pos, "%s: want %s, in lower case", v.name, strings.ToLower(v.name))
 	default:
 		return c.fail(v.pos, "unknown field %s%s", quoted(v.name), didYouMean(nearField(v.name)))
 	}
@@ -351,12 +353,9 @@ func didYouMean(near string) string {
 	return ": did you mean " + quoted(near) + "?"
 }
 
-// nearField returns the field that name is most likely meant for: a misprint,
-// or a name whose beginning or middle was left out.
+// nearField returns the field that name is most likely meant for: one whose
+// beginning or middle was left out, or a misprint.
 func nearField(name string) string {
-	if near := model.DidYouMean(name, fieldNames); near != "" {
-		return near
-	}
 	first, last := name, name
 	if i := strings.IndexByte(name, '.'); i >= 0 {
 		first, last = name[:i], name[strings.LastIndexByte(name, '.')+1:]
@@ -366,7 +365,7 @@ func nearField(name string) string {
 			return f
 		}
 	}
-	return ""
+	return model.DidYouMean(name, fieldNames)
 }
 
 func (c *checker) index(v *value, i int) *Error {

@@ -52,8 +52,11 @@ func (s *scanner) next() string {
 	if rest[0] == '\t' {
 		return "a tab (white space is space, CR and LF)"
 	}
+	if s.atString() {
+		return "a string"
+	}
 	n := 0
-	for n < len(rest) && isWord(rest[n]) {
+	for n < len(rest) && isBare(rest[n]) {
 		n++
 	}
 	if n == 0 {

@@ -185,6 +185,10 @@ func (p *parser) simple() (expr, *Error) {
 		return e, nil
 	case name == "":
 		return nil, p.wantExpression()
+	case isLogic(name):
+		return nil, p.fail(start, "%s without an expression before it", name)
+	case isLogic(strings.ToLower(name)):
+		return nil, p.fail(start, "%s: want %s, in lower case", name, strings.ToLower(name))
 	}
 	return p.comparison()
 }
@@ -276,6 +280,8 @@ func (p *parser) compare() (compareOp, *Error) {
 		return opNone, p.fail(start, "%s: want %s, in lower case", word, low)
 	case word == "not":
 		return opNone, p.fail(start, "not behind a value: want it before the whole comparison, as in not a in {b}")
+	case fieldsByName[p.name()] != nil:
+		return opNone, p.fail(start, "%s is another field: want a comparison, and, or, or xor before it", p.name())
 	case functionsByName[word] != nil:
 		return opNone, p.fail(start, "%s between two values: want a call, as in %s(field, ...)", word, word)
 	}

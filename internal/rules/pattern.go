@@ -88,6 +88,9 @@ func checkPattern(c *checker, l *literal) *Error {
 		var e *syntax.Error
 		if errors.As(err, &e) {
 			what = e.Code.String() + ": " + strconv.Quote(e.Expr)
+			if e.Code == syntax.ErrInvalidRepeatSize {
+				what = "a repetition of more than 1000, alone or with those around it: " + strconv.Quote(e.Expr)
+			}
 			if lookAround.MatchString(e.Expr) {
 				what = "look-around, which this language does not have: " + strconv.Quote(e.Expr)
 			}
@@ -224,8 +227,15 @@ func (r *rewriter) escape(rest string, inClass bool) (int, error) {
 func sizeOf(re *syntax.Regexp) int {
 	const most = 1 << 30
 	n := 1
-	if re.Op == syntax.OpLiteral {
+	switch re.Op {
+	case syntax.OpLiteral:
 		n = len(re.Rune)
+	case syntax.OpCapture:
+		n = 2
+	case syntax.OpConcat, syntax.OpRepeat:
+		n = 0
+	case syntax.OpAlternate:
+		n = len(re.Sub) - 1
 	}
 	for _, sub := range re.Sub {
 		n = min(n+sizeOf(sub), most)
