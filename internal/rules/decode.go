@@ -58,11 +58,11 @@ type jsonStep struct {
 	index   int64
 }
 
-// jsonLookup finds a value in a document. A document that is not valid has
-// none. Where an object has a name twice the last one counts, as it does for
+// jsonLookup finds a value in a document. A document that is not valid, or not
+// UTF-8, has none. Where an object has a name twice the last one counts, as it does for
 // most who read JSON.
 func jsonLookup(doc []byte, path []jsonStep) ([]byte, bool) {
-	if !json.Valid(doc) {
+	if !json.Valid(doc) || !utf8.Valid(doc) {
 		return nil, false
 	}
 	// Everything below may rely on the grammar.
