@@ -1,5 +1,5 @@
-// Package affinity seals sessions in cookies: which endpoint a client keeps, and
-// until when.
+// Package affinity keeps sessions: which endpoint a client has, and until when.
+// It seals them in cookies, or holds them in a table where there is none.
 //
 // A cookie's value is opaque to clients (AES-256-GCM, NIST SP 800-38D) and bound
 // to the load balancer that made it. Whatever cannot be opened, as it is forged,

@@ -2,6 +2,8 @@ package httplb
 
 import (
 	"bytes"
+	"encoding/binary"
+	"iter"
 	"time"
 
 	"fairlead/internal/affinity"
@@ -14,6 +16,8 @@ import (
 // cookieName is that of the cookie in which a session is kept.
 const cookieName = "__fairlead"
 
+var sessionCookie = []byte(cookieName)
+
 // binding is what keeps the client of a request on its endpoint.
 type binding struct {
 	opener  affinity.Opener
@@ -21,6 +25,7 @@ type binding struct {
 	held    bool             // its endpoint is the session's
 	overTLS bool             // the client speaks TLS, to us or to a trusted proxy
 	line    []byte           // a Set-Cookie line for the answer, or empty
+	key     []byte           // of a session by headers
 }
 
 // bind finds out what the request is bound by, before an endpoint is chosen.
@@ -31,11 +36,15 @@ func (x *exchange) bind(req *h1.Request) {
 	if a == nil {
 		return
 	}
-	if a.Kind == model.AffinityClientIP || a.Kind == model.AffinityIPCookie {
+	switch a.Kind {
+	case model.AffinityClientIP:
 		x.facts.KeyByClient()
-	}
-	if !a.Cookie() {
 		return
+	case model.AffinityHeader:
+		x.bindByHeaders(req, a)
+		return
+	case model.AffinityIPCookie:
+		x.facts.KeyByClient()
 	}
 	x.binding.overTLS = x.secure
 	now := x.start.Wall().Unix()
@@ -47,7 +56,7 @@ func (x *exchange) bind(req *h1.Request) {
 		if f.Kind != h1.KindCookie || x.facts.Session != nil {
 			continue
 		}
-		for value := range cookies(req.Value(f)) {
+		for value := range cookies(req.Value(f), sessionCookie) {
 			s, ok := x.binding.opener.Open(a.Keys, a.Balancer, value, now)
 			if !ok {
 				continue
@@ -60,15 +69,60 @@ func (x *exchange) bind(req *h1.Request) {
 	}
 }
 
-// cookies yields the values in a Cookie field that may be sessions. There may be
-// several, as of a parent domain: the first that can be opened is meant.
-func cookies(field []byte) func(yield func([]byte) bool) {
+// bindByHeaders makes the key of the session out of what the configured headers
+// have, and looks it up.
+func (x *exchange) bindByHeaders(req *h1.Request, a *plan.Affinity) {
+	key := x.binding.key[:0]
+	found := 0
+	for i := range a.Headers {
+		h := &a.Headers[i]
+		before := len(key)
+		for j := range req.Fields {
+			f := &req.Fields[j]
+			switch {
+			case !bytes.EqualFold(req.Name(f), h.Name):
+			case len(h.Cookies) == 0:
+				key = appendKey(key, i, req.Value(f))
+			default:
+				for n, name := range h.Cookies {
+					for value := range cookies(req.Value(f), name) {
+						key = appendKey(appendKey(key, i, name), n, value)
+					}
+				}
+			}
+		}
+		if len(key) > before {
+			found++
+		}
+	}
+	x.binding.key = key
+	if found == 0 || a.AllHeaders && found < len(a.Headers) {
+		return // no session
+	}
+	x.facts.KeyBy(key)
+	endpoint, ok := x.lbs.table().Get(x.facts.Key, x.start.Wall().Unix(), int64(a.TTL/time.Second))
+	if ok {
+		x.facts.Session = a.Endpoint(endpoint)
+	}
+}
+
+// appendKey appends a part of a session's key so that no two lists of parts are
+// alike.
+func appendKey(key []byte, kind int, value []byte) []byte {
+	key = append(key, byte(kind))
+	key = binary.BigEndian.AppendUint32(key, uint32(len(value)))
+	return append(key, value...)
+}
+
+// cookies yields the values of the cookies of a name in a Cookie field. There may
+// be several, as of a parent domain.
+func cookies(field, name []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for len(field) > 0 {
 			pair, rest, _ := bytes.Cut(field, semicolon)
 			field = rest
-			name, value, ok := bytes.Cut(bytes.Trim(pair, " \t"), equals)
-			if ok && string(name) == cookieName && !yield(value) {
+			key, value, ok := bytes.Cut(bytes.Trim(pair, " \t"), equals)
+			if ok && bytes.Equal(key, name) && !yield(value) {
 				return
 			}
 		}
@@ -84,19 +138,28 @@ func (x *exchange) bound() {
 	x.binding.held = a != nil && (x.decision.Reason == steer.ReasonSession || a.Kind == model.AffinityClientIP)
 }
 
-// keep writes the cookie that binds the client to the endpoint which has
-// answered, if it is not that of its session.
+// keep binds the client to the endpoint which has answered, if it is not that of
+// its session: by a cookie in the answer, or in the table.
 func (x *exchange) keep() {
 	a := x.lb.Affinity
-	if a == nil || !a.Cookie() || x.decision.Endpoint == x.facts.Session {
+	if a == nil || x.decision.Endpoint == x.facts.Session {
 		return
 	}
+	moved := x.failedOver && x.binding.held
+	if moved && a.Failover == model.FailoverTemporary {
+		return // the session goes on when its endpoint is back
+	}
 	now := x.start.Wall()
-	s := affinity.Session{Endpoint: x.decision.Endpoint.Session, Expires: now.Add(a.TTL).Unix()}
-	if x.failedOver && x.binding.held {
-		if a.Failover == model.FailoverTemporary {
-			return // the session goes on when its endpoint is back
+	if a.Kind == model.AffinityHeader && x.facts.Keyed {
+		if x.lbs.table().Put(x.facts.Key, x.decision.Endpoint.Session, now.Unix(), int64(a.TTL/time.Second)) {
+			x.lbs.evicted.Inc()
 		}
+	}
+	if !a.Cookie() {
+		return
+	}
+	s := affinity.Session{Endpoint: x.decision.Endpoint.Session, Expires: now.Add(a.TTL).Unix()}
+	if moved {
 		s.Expires = x.binding.session.Expires // it has moved, and is as old as it was
 	}
 	x.binding.line = appendCookie(x.binding.line[:0], a, s, x.binding.overTLS)

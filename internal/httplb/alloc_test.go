@@ -175,20 +175,35 @@ func TestSessionAllocatesNothing(t *testing.T) {
 	value := keys.Seal(nil, []byte("a.test"), affinity.Session{
 		Endpoint: plan.SessionIdentity("pool", "a", endpoint), Expires: time.Now().Add(time.Hour).Unix(),
 	})
-	_, address := testPlane(t, "loop", func(c *model.Config) {
-		c.DataDir, c.LoadBalancers[0].SessionAffinity = dir, model.AffinityIPCookie
-	}, endpoint)
-	ask := asking(t, address, "GET / HTTP/1.1\r\nHost: a.test\r\nCookie: a=b; "+cookieName+"="+string(value)+"\r\n\r\n", len(answer))
-	for range 300 {
-		ask()
-	}
-	const requests = 2000
-	if n := testing.AllocsPerRun(1, func() {
-		for range requests {
-			ask()
-		}
-	}); n > requests/50 {
-		t.Errorf("%v allocations for %d requests, want none", n, requests)
+	for _, test := range []struct {
+		kind model.SessionAffinity
+		line string
+	}{
+		{model.AffinityIPCookie, "Cookie: a=b; " + cookieName + "=" + string(value)},
+		{model.AffinityClientIP, "Cookie: a=b"},
+		{model.AffinityHeader, "X-User: somebody\r\nCookie: a=b; c=d"},
+	} {
+		t.Run(string(test.kind), func(t *testing.T) {
+			_, address := testPlane(t, "loop", func(c *model.Config) {
+				b := &c.LoadBalancers[0]
+				c.DataDir, b.SessionAffinity = dir, test.kind
+				if test.kind == model.AffinityHeader {
+					b.SessionAffinityAttributes.Headers = []string{"X-User", "cookie:c"}
+				}
+			}, endpoint)
+			ask := asking(t, address, "GET / HTTP/1.1\r\nHost: a.test\r\n"+test.line+"\r\n\r\n", len(answer))
+			for range 300 {
+				ask()
+			}
+			const requests = 2000
+			if n := testing.AllocsPerRun(1, func() {
+				for range requests {
+					ask()
+				}
+			}); n > requests/50 {
+				t.Errorf("%v allocations for %d requests, want none", n, requests)
+			}
+		})
 	}
 }
 

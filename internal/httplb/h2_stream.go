@@ -96,7 +96,7 @@ func (s *h2stream) refuse(e *h1.Error) {
 
 // close gives the stream back, with nothing of its request but buffers.
 func (s *h2stream) close() {
-	for _, b := range [...]*[]byte{&s.buf, &s.x.out, &s.x.hold, &s.x.text, &s.x.host, &s.x.protocol} {
+	for _, b := range [...]*[]byte{&s.buf, &s.x.out, &s.x.hold, &s.x.text, &s.x.host, &s.x.protocol, &s.x.binding.key} {
 		if cap(*b) > keepBuffer {
 			*b = nil
 		}

@@ -172,7 +172,7 @@ const keepBuffer = 8 << 10
 
 // trim gives up buffers that a request has made large.
 func (s *session) trim() {
-	for _, b := range [...]*[]byte{&s.out, &s.spare, &s.over, &s.x.out, &s.x.hold, &s.x.text, &s.x.host, &s.x.protocol} {
+	for _, b := range [...]*[]byte{&s.out, &s.spare, &s.over, &s.x.out, &s.x.hold, &s.x.text, &s.x.host, &s.x.protocol, &s.x.binding.key} {
 		if cap(*b) > keepBuffer {
 			*b = nil
 		}

@@ -4,7 +4,9 @@ import (
 	"maps"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
+	"fairlead/internal/affinity"
 	"fairlead/internal/h1"
 	"fairlead/internal/h2"
 	"fairlead/internal/telemetry"
@@ -110,6 +112,18 @@ type balancerStats struct {
 	clientGone telemetry.Counter
 	duration   telemetry.Histogram
 	budget     budget
+
+	sessions atomic.Pointer[affinity.Table] // of affinity by headers, once there is one
+	evicted  telemetry.Counter              // sessions that gave way to others
+}
+
+// table returns the table of sessions.
+func (b *balancerStats) table() *affinity.Table {
+	if t := b.sessions.Load(); t != nil {
+		return t
+	}
+	b.sessions.CompareAndSwap(nil, affinity.NewTable())
+	return b.sessions.Load()
 }
 
 // endpointStats counts the requests of one endpoint.
@@ -147,6 +161,7 @@ var (
 
 	descRequests  = counter("fairlead_http_requests_total", "Requests by class of the answer's status; none where there was no answer.", "load_balancer", "class")
 	descRetries   = counter("fairlead_http_retries_total", "Requests that another endpoint was asked for after a failure.", "load_balancer")
+	descEvicted   = counter("fairlead_sessions_evicted_total", "Sessions by headers that were not over and gave way to others, as their table was full.", "load_balancer")
 	descExhausted = counter("fairlead_http_retries_refused_total", "Retries that the budget did not allow.", "load_balancer")
 	descGone      = counter("fairlead_http_client_gone_total", "Requests whose client went away before the end of the answer.", "load_balancer")
 	descDuration  = &telemetry.Desc{Name: "fairlead_http_request_seconds", Help: "Time from a request's first byte to its answer's last.", Kind: telemetry.HistogramKind, Labels: []string{"load_balancer"}}
@@ -230,6 +245,9 @@ func (b *balancerStats) collect(e *telemetry.Emitter) {
 	e.Counter(descRetries, b.retries.Load(), b.name)
 	e.Counter(descExhausted, b.exhausted.Load(), b.name)
 	e.Counter(descGone, b.clientGone.Load(), b.name)
+	if b.sessions.Load() != nil {
+		e.Counter(descEvicted, b.evicted.Load(), b.name)
+	}
 	e.Histogram(descDuration, &b.duration, b.name)
 }
 

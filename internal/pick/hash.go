@@ -14,5 +14,8 @@ func HashAddr(a netip.Addr) uint64 {
 	return xxhash.Sum64(b[:])
 }
 
+// HashBytes returns the hash of a session's key.
+func HashBytes(key []byte) uint64 { return xxhash.Sum64(key) }
+
 // HashKey returns the hash of the key of an endpoint, for [Score].
 func HashKey(key string) uint64 { return xxhash.Sum64String(key) }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"fairlead/internal/affinity"
@@ -18,6 +19,10 @@ type Affinity struct {
 	Balancer []byte
 	// Keys seal cookies; nil for kinds without any.
 	Keys *affinity.Keys
+	// Headers make the key of a session, of kind header: one of them that is
+	// there, or, with AllHeaders, all.
+	Headers    []KeyHeader
+	AllHeaders bool
 	// TTL is how long a session lasts.
 	TTL      time.Duration
 	SameSite model.SameSite
@@ -26,6 +31,14 @@ type Affinity struct {
 	Failover model.ZeroDowntimeFailover
 
 	endpoints map[uint64]*Endpoint
+}
+
+// KeyHeader is a header whose values are part of a session's key.
+type KeyHeader struct {
+	Name []byte // in lower case
+	// Cookies are the names of those that count, of the header cookie; with none
+	// all of it does.
+	Cookies [][]byte
 }
 
 // Endpoint returns the endpoint with an identity, of a pool that the load balancer
@@ -37,6 +50,18 @@ func (a *Affinity) Cookie() bool { return hasCookie(a.Kind) }
 
 func hasCookie(kind model.SessionAffinity) bool {
 	return kind == model.AffinityCookie || kind == model.AffinityIPCookie
+}
+
+// keyHeader reads the name of a header, or cookie:NAME,NAME.
+func keyHeader(s string) (h KeyHeader) {
+	name, cookies, some := strings.Cut(s, ":")
+	h.Name = []byte(strings.ToLower(name))
+	if some {
+		for cookie := range strings.SplitSeq(cookies, ",") {
+			h.Cookies = append(h.Cookies, []byte(cookie))
+		}
+	}
+	return h
 }
 
 // SessionIdentity returns what names an endpoint in sessions: its pool, its name
@@ -74,10 +99,17 @@ func (k *compiler) affinity(b *LoadBalancer, m *model.LoadBalancer) {
 		Kind: m.SessionAffinity, Balancer: []byte(b.Name), TTL: m.SessionAffinityTTL,
 		SameSite: details.SameSite, Secure: details.Secure, Failover: details.ZeroDowntimeFailover,
 	}
-	if !b.Affinity.Cookie() {
+	switch {
+	case b.Affinity.Cookie():
+		b.Affinity.Keys = k.keys
+	case b.Affinity.Kind == model.AffinityHeader:
+		b.Affinity.AllHeaders = details.RequireAllHeaders
+		for _, h := range details.Headers {
+			b.Affinity.Headers = append(b.Affinity.Headers, keyHeader(h))
+		}
+	default:
 		return
 	}
-	b.Affinity.Keys = k.keys
 	b.Affinity.endpoints = make(map[uint64]*Endpoint)
 	for p := range b.pools() {
 		for _, e := range p.Endpoints {

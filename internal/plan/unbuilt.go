@@ -75,7 +75,6 @@ func (u *unbuilt) pool(at model.Place, p *model.Pool) {
 func (u *unbuilt) loadBalancer(at model.Place, b *model.LoadBalancer) {
 	u.when(!b.Proxied && b.Enabled, at.Key("proxied"), "only http and https listeners serve load balancers; set proxied: true")
 	u.when(b.SteeringPolicy == model.SteerCapacity, at.Key("steering_policy"), "no steering policy reads capacities")
-	u.when(b.SessionAffinity == model.AffinityHeader, at.Key("session_affinity"), "no sessions are kept by headers; use cookie, ip_cookie or client_ip")
 	u.when(b.SessionAffinityAttributes.DrainDuration > 0, at.Key("session_affinity_attributes").Key("drain_duration"), "nothing is drained")
 	var defaults model.LoadBalancer
 	defaults.SetDefaults()

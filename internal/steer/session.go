@@ -8,6 +8,9 @@ import (
 // KeyByClient makes the client's address the key.
 func (f *Facts) KeyByClient() { f.Key, f.Keyed = pick.HashAddr(f.Client), true }
 
+// KeyBy makes the hash of a session's key the key.
+func (f *Facts) KeyBy(key []byte) { f.Key, f.Keyed = pick.HashBytes(key), true }
+
 // session returns the decision that a client's session makes. It wins over all
 // steering and weights, whatever the state of the rest of the pool, and yields
 // when its endpoint is down or disabled, or when its pool is disabled or sheds

@@ -386,3 +386,156 @@ func TestUpgradeSetsCookie(t *testing.T) {
 		t.Errorf("answer %v", r.Header)
 	}
 }
+
+// byHeaders asks with lines and returns the endpoint.
+func byHeaders(t *testing.T, s server, lines string) string {
+	t.Helper()
+	r := s.raw(t, get("/", lines+"Connection: close\r\n"))
+	if sets := lab.Fields(r.Text, "Set-Cookie"); len(sets) != 1 {
+		t.Errorf("cookies are set: %q", sets)
+	}
+	return lab.Field(r.Text, "X-Endpoint")
+}
+
+// Headers, or some cookies, name a session. Whoever lacks them has none, and
+// what is not among them changes nothing.
+func TestHeaderAffinity(t *testing.T) {
+	t.Parallel()
+	addrs := named(t, "A", "B", "C", "D")
+	for _, c := range []struct {
+		name, keys string
+		session    []string // lines of one session
+		none       []string // lines of none
+	}{
+		{"one of two", "headers: [X-User, X-Device]",
+			[]string{"X-User: %d\r\n", "x-user: %d\r\nCookie: a=1\r\n", "Accept: x\r\nX-USER:   %d\r\n"},
+			[]string{"", "X-Users: %d\r\n"}},
+		{"all of two", "headers: [X-User, X-Device], require_all_headers: true",
+			[]string{"X-User: %d\r\nX-Device: x\r\n", "X-Device: x\r\nX-User: %d\r\n"},
+			[]string{"X-User: %d\r\n", "X-Device: x\r\n"}},
+		{"some cookies", `headers: ["cookie:sid,uid"]`,
+			[]string{"Cookie: sid=%d\r\n", "Cookie: other=x; sid=%d\r\n", "Cookie: sid=%d;more=1\r\n"},
+			[]string{"Cookie: other=%d\r\n", "Cookie: sidx=%d\r\n"}},
+		{"all cookies", "headers: [cookie]", []string{"Cookie: a=1; sid=%d\r\n"}, []string{""}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			start := func() server {
+				return site{endpoints: addrs, balancer: "session_affinity: header, session_affinity_attributes: {" + c.keys + "}"}.start(t)
+			}
+			one, two := start(), start()
+			line := func(form string, user int) string {
+				if strings.Contains(form, "%d") {
+					return fmt.Sprintf(form, user)
+				}
+				return form
+			}
+			seen := map[string]bool{}
+			for user := range 16 {
+				first := byHeaders(t, one, line(c.session[0], user))
+				seen[first] = true
+				for _, form := range c.session {
+					for _, s := range []server{one, two} {
+						if e := byHeaders(t, s, line(form, user)); e != first {
+							t.Errorf("%q: endpoint %s, want %s as for %q", form, e, first, c.session[0])
+						}
+					}
+				}
+			}
+			if len(seen) < 3 {
+				t.Errorf("16 sessions met %v", seen)
+			}
+			for _, form := range c.none {
+				seen := map[string]bool{}
+				for range 40 {
+					seen[byHeaders(t, one, line(form, 1))] = true
+				}
+				if len(seen) < 3 {
+					t.Errorf("40 requests without a session, with %q, met %v", form, seen)
+				}
+			}
+		})
+	}
+}
+
+// A session by headers stays where it is when endpoints come that its key would
+// lead to.
+func TestHeaderSessionsStay(t *testing.T) {
+	t.Parallel()
+	addrs := named(t, "A", "B", "C", "D")
+	text := func(n int) string {
+		var list []string
+		for i := range n {
+			list = append(list, fmt.Sprintf("{name: %c, address: %q}", 'A'+i, addrs[i]))
+		}
+		return fmt.Sprintf(`
+listeners: [{name: web, address: "127.0.0.1:0", protocol: http}]
+pools: [{name: p, endpoints: [%s]}]
+load_balancers: [{name: %s, proxied: true, default_pools: [p], session_affinity: header, session_affinity_attributes: {headers: [X-User]}}]
+`, strings.Join(list, ", "), host)
+	}
+	n := lab.Start(t, text(2))
+	s := server{Node: n, addr: n.Addr("web")}
+	line := func(user int) string { return fmt.Sprintf("X-User: %d\r\n", user) }
+	const users = 24
+	var had [users]string
+	for user := range had {
+		had[user] = byHeaders(t, s, line(user))
+	}
+	n.Write(text(4))
+	n.AwaitRevision(2)
+	fresh := lab.Start(t, text(4))
+	moved := 0
+	for user := range had {
+		equal(t, fmt.Sprintf("endpoint of user %d", user), byHeaders(t, s, line(user)), had[user])
+		if byHeaders(t, server{Node: fresh, addr: fresh.Addr("web")}, line(user)) != had[user] {
+			moved++
+		}
+	}
+	if moved < users/4 {
+		t.Errorf("of %d keys %d lead elsewhere now: the case did not come up", users, moved)
+	}
+	equal(t, "sessions that gave way", s.Metric("fairlead_sessions_evicted_total"), 0)
+	// Without their endpoint they go elsewhere, and stay there.
+	n.Write(strings.Replace(text(4), fmt.Sprintf("{name: A, address: %q}", addrs[0]), fmt.Sprintf("{name: A, address: %q, enabled: false}", addrs[0]), 1))
+	n.AwaitRevision(3)
+	for user := range had {
+		if had[user] == "A" {
+			had[user] = byHeaders(t, s, line(user))
+		}
+	}
+	n.Write(text(4) + "\n")
+	n.AwaitRevision(4)
+	for user := range had {
+		equal(t, fmt.Sprintf("endpoint of user %d", user), byHeaders(t, s, line(user)), had[user])
+	}
+}
+
+// What a session by headers meets whose endpoint refuses.
+func TestHeaderSessionFailover(t *testing.T) {
+	t.Parallel()
+	for setting, want := range map[string]string{"none": "521", "temporary": "200"} {
+		t.Run(setting, func(t *testing.T) {
+			t.Parallel()
+			a := lab.NewEndpoint(t, "A")
+			text := func(more string) string {
+				return fmt.Sprintf(`
+listeners: [{name: web, address: "127.0.0.1:0", protocol: http}]
+pools: [{name: p, endpoints: [{name: A, address: %q}%s]}]
+load_balancers: [{name: %s, proxied: true, default_pools: [p], session_affinity: header, retry_budget: 1, session_affinity_attributes: {headers: [X-User], zero_downtime_failover: %s}}]
+`, a.Addr, more, host, setting)
+			}
+			n := lab.Start(t, text(""))
+			s := server{Node: n, addr: n.Addr("web")}
+			ask := func() string { return s.raw(t, get("/", "X-User: 1\r\nConnection: close\r\n")).Status() }
+			equal(t, "status", ask(), "200")
+			n.Write(text(fmt.Sprintf(`, {name: B, address: %q}`, named(t, "B")[0])))
+			n.AwaitRevision(2)
+			a.Stop()
+			for range 3 { // each time: the session does not move
+				equal(t, "status", ask(), want)
+			}
+			equal(t, "failures at A", s.Metric("fairlead_endpoint_errors_total", "endpoint", "A"), 3)
+		})
+	}
+}
