@@ -48,13 +48,24 @@ func (s *Server) Streams() int {
 	return s.c.live
 }
 
+// freshBatch bounds the requests of one connection that begin in one round of an
+// event loop: each may connect to an endpoint, and hundreds of them would hold up
+// everybody else's for some tens of milliseconds.
+const freshBatch = 32
+
 // spawnFresh starts the handlers of requests whose heads have come.
 func (c *conn) spawnFresh() {
+	started := 0
 	for i, s := range c.fresh {
 		c.fresh[i] = nil
-		if s != nil {
-			c.d.Start(s.run)
+		if s == nil {
+			continue
 		}
+		if started++; started > freshBatch {
+			started = 1
+			c.d.Sleep(0) // lets others run
+		}
+		c.d.Start(s.run)
 	}
 	c.fresh = c.fresh[:0]
 }
