@@ -54,7 +54,7 @@ func TestNoAllocation(t *testing.T) {
 			if !p.Match(env, &s) {
 				t.Errorf("%.100s is false, want true", expr)
 			}
-			if n := testing.AllocsPerRun(1000, func() { p.Match(env, &s) }); n != 0 {
+			if n := testing.AllocsPerRun(100, func() { p.Match(env, &s) }); n != 0 {
 				t.Errorf("%v allocations for each evaluation, want 0", n)
 			}
 		})
@@ -88,7 +88,7 @@ func TestMemory(t *testing.T) {
 		{`concat(http.request.uri.path, http.request.uri.path, "A") ne "A"`, true},
 		// Each comparison, and each element, has the whole of it.
 		{`lower(http.request.uri.path) contains "a" and lower(http.request.uri.path) contains "a" and lower(http.request.uri.path) contains "a"`, true},
-		{`all(concat(http.request.headers.names[*], lower(http.request.uri.path))[*] contains "a")`, true},
+		{`all(concat(http.request.headers["accept"][*], lower(http.request.uri.path))[*] contains "a")`, true},
 		{`lower(concat(http.request.uri.path, http.request.uri.path)) contains "a"`, false},
 	} {
 		if got := compile(t, c.expr).Match(env, &s); got != c.want {
