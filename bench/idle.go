@@ -194,7 +194,7 @@ func ask(c net.Conn, path string) error {
 	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, host); err != nil {
 		return err
 	}
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil) //nolint:bodyclose // it is read to its end, and the connection kept
 	if err != nil {
 		return err
 	}

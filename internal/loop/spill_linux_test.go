@@ -76,7 +76,7 @@ func TestStalledWritersHoldLittle(t *testing.T) {
 			before := heap()
 			for _, p := range pairs {
 				p.start(func() {
-					for p.c.Write(piece) == nil { //nolint:revive // until it stalls, and is aborted
+					for p.c.Write(piece) == nil { // until it stalls, and is aborted
 					}
 				})
 			}
