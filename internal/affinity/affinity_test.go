@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -121,20 +122,28 @@ func TestParseKeys(t *testing.T) {
 func TestEnsureKeys(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "data", "session_keys")
 	var wg sync.WaitGroup
+	var made atomic.Int64
 	for range 8 {
 		wg.Go(func() {
-			if err := EnsureKeys(file); err != nil {
+			ok, err := EnsureKeys(file)
+			if err != nil {
 				t.Error(err)
+			}
+			if ok {
+				made.Add(1)
 			}
 		})
 	}
 	wg.Wait()
+	if made.Load() != 1 {
+		t.Errorf("%d have made the file, want one", made.Load())
+	}
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := EnsureKeys(file); err != nil {
-		t.Error(err)
+	if ok, err := EnsureKeys(file); ok || err != nil {
+		t.Error(ok, err)
 	}
 	if again, _ := os.ReadFile(file); !bytes.Equal(text, again) {
 		t.Error("the file was made again")

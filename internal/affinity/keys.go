@@ -89,13 +89,13 @@ func LoadKeys(file string) (*Keys, error) {
 }
 
 // EnsureKeys makes the file with a new key, for its owner alone, where there is
-// none, with the directories that it lies in.
-func EnsureKeys(file string) error {
+// none, with the directories that it lies in. It reports whether it did.
+func EnsureKeys(file string) (made bool, err error) {
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return false, err
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return err
+		return false, err
 	}
 	secret := make([]byte, keySize)
 	rand.Read(secret)
@@ -106,7 +106,7 @@ func EnsureKeys(file string) error {
 	// one at once both use the same.
 	temporary, err := os.CreateTemp(filepath.Dir(file), ".session_keys-*")
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer os.Remove(temporary.Name())
 	_, err = temporary.WriteString(text)
@@ -117,10 +117,11 @@ func EnsureKeys(file string) error {
 		err = closeErr
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	if err := os.Link(temporary.Name(), file); !errors.Is(err, fs.ErrExist) {
-		return err
+	err = os.Link(temporary.Name(), file)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
 	}
-	return nil
+	return err == nil, err
 }

@@ -1,7 +1,7 @@
 package affinity
 
 import (
-	"math/rand/v2"
+	"hash/maphash"
 	"sync"
 )
 
@@ -17,11 +17,11 @@ const (
 // is bounded: among those of a set the one that was used least recently gives way.
 // It may be used by any number of goroutines at once.
 //
-// Which keys share a set is a secret of the process, so that nobody can choose
-// keys that push the sessions of others out.
+// Which keys share a slot or a set is a secret of the process, so that nobody can
+// choose keys that have the session of another, or push it out.
 type Table struct {
-	sets   []set
-	secret uint64
+	sets []set
+	seed maphash.Seed
 }
 
 type set struct {
@@ -30,24 +30,27 @@ type set struct {
 }
 
 type held struct {
-	key, endpoint uint64
-	used          int64 // in seconds since 1970; 0: there is none
+	slot, endpoint uint64
+	used           int64 // in seconds since any moment, from 1; 0: there is none
 }
 
 // NewTable returns an empty table.
 func NewTable() *Table {
-	return &Table{sets: make([]set, tableSets), secret: rand.Uint64()}
+	return &Table{sets: make([]set, tableSets), seed: maphash.MakeSeed()}
 }
+
+// Slot returns what the table knows a session's key by.
+func (t *Table) Slot(key []byte) uint64 { return maphash.Bytes(t.seed, key) }
 
 // Get returns the endpoint of a session that was used within ttl seconds before
 // now, which counts as another use.
-func (t *Table) Get(key uint64, now, ttl int64) (endpoint uint64, ok bool) {
-	s := t.set(key)
+func (t *Table) Get(slot uint64, now, ttl int64) (endpoint uint64, ok bool) {
+	s := t.set(slot)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.sessions {
 		h := &s.sessions[i]
-		if h.used == 0 || h.key != key {
+		if h.used == 0 || h.slot != slot {
 			continue
 		}
 		if now-h.used >= ttl {
@@ -62,14 +65,14 @@ func (t *Table) Get(key uint64, now, ttl int64) (endpoint uint64, ok bool) {
 
 // Put makes or changes a session. It reports whether another one had to give way
 // that was used within ttl seconds.
-func (t *Table) Put(key, endpoint uint64, now, ttl int64) (evicted bool) {
-	s := t.set(key)
+func (t *Table) Put(slot, endpoint uint64, now, ttl int64) (evicted bool) {
+	s := t.set(slot)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	oldest := &s.sessions[0]
 	for i := range s.sessions {
 		h := &s.sessions[i]
-		if h.used != 0 && h.key == key {
+		if h.used != 0 && h.slot == slot {
 			oldest = h
 			break
 		}
@@ -77,13 +80,11 @@ func (t *Table) Put(key, endpoint uint64, now, ttl int64) (evicted bool) {
 			oldest = h
 		}
 	}
-	evicted = oldest.used != 0 && oldest.key != key && now-oldest.used < ttl
-	*oldest = held{key, endpoint, now}
+	evicted = oldest.used != 0 && oldest.slot != slot && now-oldest.used < ttl
+	*oldest = held{slot, endpoint, now}
 	return evicted
 }
 
-func (t *Table) set(key uint64) *set {
-	x := (key ^ t.secret) * 0x9e3779b97f4a7c15
-	x ^= x >> 32
-	return &t.sets[x*0xd6e8feb86659fd93>>51]
+func (t *Table) set(slot uint64) *set {
+	return &t.sets[slot%tableSets]
 }

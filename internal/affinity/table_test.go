@@ -1,6 +1,7 @@
 package affinity
 
 import (
+	"encoding/binary"
 	"sync"
 	"testing"
 )
@@ -65,7 +66,7 @@ func TestTableSpreads(t *testing.T) {
 	const n = ways * tableSets / 2
 	evicted := 0
 	for i := range uint64(n) {
-		if tb.Put(i<<20, 1, 100, 1000) {
+		if tb.Put(tb.Slot(binary.BigEndian.AppendUint64(nil, i)), 1, 100, 1000) {
 			evicted++
 		}
 	}

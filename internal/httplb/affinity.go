@@ -8,6 +8,7 @@ import (
 
 	"fairlead/internal/affinity"
 	"fairlead/internal/h1"
+	"fairlead/internal/loop"
 	"fairlead/internal/model"
 	"fairlead/internal/plan"
 	"fairlead/internal/steer"
@@ -18,6 +19,9 @@ const cookieName = "__fairlead"
 
 var sessionCookie = []byte(cookieName)
 
+// maxCookies bounds the cookies of that name that are looked at in a request.
+const maxCookies = 8
+
 // binding is what keeps the client of a request on its endpoint.
 type binding struct {
 	opener  affinity.Opener
@@ -26,6 +30,7 @@ type binding struct {
 	overTLS bool             // the client speaks TLS, to us or to a trusted proxy
 	line    []byte           // a Set-Cookie line for the answer, or empty
 	key     []byte           // of a session by headers
+	slot    uint64           // where the table has it
 }
 
 // bind finds out what the request is bound by, before an endpoint is chosen.
@@ -47,7 +52,8 @@ func (x *exchange) bind(req *h1.Request) {
 		x.facts.KeyByClient()
 	}
 	x.binding.overTLS = x.secure
-	now := x.start.Wall().Unix()
+	now := time.Now().Unix() // by the clock of this moment, as other nodes judge it too
+	tries := maxCookies
 	for i := range req.Fields {
 		f := &req.Fields[i]
 		if f.Kind == h1.KindXForwardedProto && x.trusted {
@@ -57,6 +63,9 @@ func (x *exchange) bind(req *h1.Request) {
 			continue
 		}
 		for value := range cookies(req.Value(f), sessionCookie) {
+			if tries--; tries < 0 {
+				break
+			}
 			s, ok := x.binding.opener.Open(a.Keys, a.Balancer, value, now)
 			if !ok {
 				continue
@@ -100,11 +109,15 @@ func (x *exchange) bindByHeaders(req *h1.Request, a *plan.Affinity) {
 		return // no session
 	}
 	x.facts.KeyBy(key)
-	endpoint, ok := x.lbs.table().Get(x.facts.Key, x.start.Wall().Unix(), int64(a.TTL/time.Second))
-	if ok {
+	table := x.lbs.table()
+	x.binding.slot = table.Slot(key)
+	if endpoint, ok := table.Get(x.binding.slot, uptime(x.start), int64(a.TTL/time.Second)); ok {
 		x.facts.Session = a.Endpoint(endpoint)
 	}
 }
+
+// uptime returns a moment in seconds, from 1, that no change of the clock moves.
+func uptime(t loop.Time) int64 { return int64(t)/int64(time.Second) + 1 }
 
 // appendKey appends a part of a session's key so that no two lists of parts are
 // alike.
@@ -134,8 +147,7 @@ var semicolon, equals = []byte(";"), []byte("=")
 // bound notes whether the endpoint that was chosen is the session's. Then the
 // load balancer's setting says what a failure leads to.
 func (x *exchange) bound() {
-	a := x.lb.Affinity
-	x.binding.held = a != nil && (x.decision.Reason == steer.ReasonSession || a.Kind == model.AffinityClientIP)
+	x.binding.held = x.decision.Reason == steer.ReasonSession
 }
 
 // keep binds the client to the endpoint which has answered, if it is not that of
@@ -149,16 +161,15 @@ func (x *exchange) keep() {
 	if moved && a.Failover == model.FailoverTemporary {
 		return // the session goes on when its endpoint is back
 	}
-	now := x.start.Wall()
 	if a.Kind == model.AffinityHeader && x.facts.Keyed {
-		if x.lbs.table().Put(x.facts.Key, x.decision.Endpoint.Session, now.Unix(), int64(a.TTL/time.Second)) {
+		if x.lbs.table().Put(x.binding.slot, x.decision.Endpoint.Session, uptime(x.start), int64(a.TTL/time.Second)) {
 			x.lbs.evicted.Inc()
 		}
 	}
 	if !a.Cookie() {
 		return
 	}
-	s := affinity.Session{Endpoint: x.decision.Endpoint.Session, Expires: now.Add(a.TTL).Unix()}
+	s := affinity.Session{Endpoint: x.decision.Endpoint.Session, Expires: time.Now().Add(a.TTL).Unix()}
 	if moved {
 		s.Expires = x.binding.session.Expires // it has moved, and is as old as it was
 	}
@@ -171,15 +182,17 @@ func appendCookie(out []byte, a *plan.Affinity, s affinity.Session, overTLS bool
 	out = append(out, "; Path=/; Expires="...)
 	out = time.Unix(s.Expires, 0).UTC().AppendFormat(out, "Mon, 02 Jan 2006 15:04:05 GMT")
 	out = append(out, "; HttpOnly"...)
+	// Browsers drop a cookie of SameSite=None that is not Secure.
+	secure := a.Secure == model.SecureAlways || a.Secure == model.SecureAuto && overTLS
 	switch same := a.SameSite; {
 	case same == model.SameSiteStrict:
 		out = append(out, "; SameSite=Strict"...)
-	case same == model.SameSiteLax, same == model.SameSiteAuto && !overTLS:
+	case same == model.SameSiteLax, same == model.SameSiteAuto && !(overTLS && secure):
 		out = append(out, "; SameSite=Lax"...)
-	default:
+	case secure:
 		out = append(out, "; SameSite=None"...)
 	}
-	if a.Secure == model.SecureAlways || a.Secure == model.SecureAuto && overTLS {
+	if secure {
 		out = append(out, "; Secure"...)
 	}
 	return append(out, h1.CRLF...)

@@ -164,7 +164,7 @@ func TestSessionAllocatesNothing(t *testing.T) {
 	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 	dir := t.TempDir()
 	file := filepath.Join(dir, "session_keys")
-	if err := affinity.EnsureKeys(file); err != nil {
+	if _, err := affinity.EnsureKeys(file); err != nil {
 		t.Fatal(err)
 	}
 	keys, err := affinity.LoadKeys(file)

@@ -336,13 +336,11 @@ func (v *validator) affinityWithoutEffect(at Place, lb *LoadBalancer) {
 	if kind == AffinityNone || kind == AffinityClientIP {
 		without(lb.SessionAffinityTTL != plain.SessionAffinityTTL, at.Key("session_affinity_ttl"))
 		without(a.DrainDuration != 0, attributes.Key("drain_duration"))
+		without(a.ZeroDowntimeFailover == FailoverTemporary, attributes.Key("zero_downtime_failover"))
 	}
 	if kind != AffinityCookie && kind != AffinityIPCookie {
 		without(a.SameSite != SameSiteAuto, attributes.Key("samesite"))
 		without(a.Secure != SecureAuto, attributes.Key("secure"))
-	}
-	if kind == AffinityNone {
-		without(a.ZeroDowntimeFailover == FailoverTemporary, attributes.Key("zero_downtime_failover"))
 	}
 }
 

@@ -256,7 +256,7 @@ func (n *Node) apply(ctx context.Context, doc *config.Document) error {
 		revision = old.Revision + 1
 	}
 	var p *plan.Plan
-	err := ensureKeys(doc.Config)
+	err := n.ensureKeys(doc.Config)
 	if err == nil {
 		p, err = plan.Compile(doc.Config, revision, plan.Tables{Health: n.health, Load: &n.loads, Resolver: n.resolver})
 	}
@@ -278,13 +278,17 @@ func (n *Node) apply(ctx context.Context, doc *config.Document) error {
 
 // ensureKeys makes the keys of session cookies if they are needed and there are
 // none.
-func ensureKeys(c *model.Config) error {
+func (n *Node) ensureKeys(c *model.Config) error {
 	file, needed := plan.SessionKeys(c)
 	if !needed {
 		return nil
 	}
-	if err := affinity.EnsureKeys(file); err != nil {
+	made, err := affinity.EnsureKeys(file)
+	if err != nil {
 		return fmt.Errorf("keys of session cookies: %w", err)
+	}
+	if made {
+		n.log.Info("session keys were made, as there were none", "file", file)
 	}
 	return nil
 }

@@ -77,10 +77,7 @@ type EndpointCandidate struct {
 // rotation but draws an endpoint by weight.
 func Explain(lb *plan.LoadBalancer, f *Facts, r Source, now time.Time) Explanation {
 	t := Explanation{Policy: lb.Policy}
-	t.Decision, t.OK = choose(lb, nil, f, r, now, &t)
-	if d, ok := session(f); ok {
-		t.Decision, t.OK = d, true
-	}
+	t.Decision, t.OK = chooseOrKeep(lb, f, r, now, &t)
 	if lb.Fallback != nil {
 		pc := newPoolCandidate(lb.Fallback, &f.Place, now)
 		switch {

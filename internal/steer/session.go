@@ -14,13 +14,17 @@ func (f *Facts) KeyBy(key []byte) { f.Key, f.Keyed = pick.HashBytes(key), true }
 // session returns the decision that a client's session makes. It wins over all
 // steering and weights, whatever the state of the rest of the pool, and yields
 // when its endpoint is down or disabled, or when its pool is disabled or sheds
-// it.
-func session(f *Facts) (Decision, bool) {
+// it: then shedBy is the pool, to which the client is not to come back by another
+// way.
+func session(f *Facts) (d Decision, shedBy *plan.Pool) {
 	e := f.Session
-	if e == nil || !e.Pool.Enabled || !e.Pool.Health.Up(e.Slot) || shedsSession(e.Pool, f) {
-		return Decision{}, false
+	switch {
+	case e == nil || !e.Pool.Enabled || !e.Pool.Health.Up(e.Slot):
+		return Decision{}, nil
+	case shedsSession(e.Pool, f):
+		return Decision{}, e.Pool
 	}
-	return Decision{Pool: e.Pool, Endpoint: e, Reason: ReasonSession}, true
+	return Decision{Pool: e.Pool, Endpoint: e, Reason: ReasonSession}, nil
 }
 
 // shedsSession reports whether a pool turns a session away: always those of the

@@ -59,7 +59,7 @@ func TestSessionShedding(t *testing.T) {
 	p, q := w.pool("a", up(1)), w.pool("b", up(1))
 	p.Hash, q.Hash = pick.HashKey("a"), pick.HashKey("b")
 	p.Shedding.Sessions = .3
-	lb := balancer(model.SteerFailover, q, p)
+	lb := balancer(model.SteerFailover, p, q)
 	kept, r := 0, random()
 	for i := range n {
 		f := client(i)
@@ -74,6 +74,21 @@ func TestSessionShedding(t *testing.T) {
 		}
 	}
 	wantCount(t, "kept", kept, n, .7)
+}
+
+// Chance has no part in what a key leads to, be traffic shed by chance.
+func TestKeyIsShedByHash(t *testing.T) {
+	lb := shedding(model.SteerFailover, false, .5)
+	counts, r := map[string]int{}, random()
+	for i := range 1000 {
+		d, _ := Choose(lb, keyedBy(uint64(i)), r, start)
+		again, _ := Choose(lb, keyedBy(uint64(i)), r, start)
+		if d.Pool != again.Pool {
+			t.Fatalf("key %d leads to %s and %s", i, d.Pool.Name, again.Pool.Name)
+		}
+		counts[d.Pool.Name]++
+	}
+	wantCount(t, "a", counts["a"], 1000, .5)
 }
 
 // keyedBy returns the facts of a client with a key.

@@ -13,6 +13,8 @@ func (c *candidates) sheds(p *plan.Pool) bool {
 	switch {
 	case s.Share == 0:
 		return false
+	case c.facts.Keyed: // chance would send a key here and there
+		return shed(c.facts.Key, p, s.Share)
 	case s.ByClient && c.facts.Client.IsValid():
 		return shed(pick.HashAddr(c.facts.Client), p, s.Share)
 	}

@@ -70,6 +70,7 @@ const (
 	ReasonLeastConnections               // drawn by weight / (open connections + 1)
 	ReasonFallback                       // no candidate was left
 	ReasonSession                        // the client's session
+	ReasonRetry                          // the session's endpoint has failed
 )
 
 // String returns the reason's name in logs.
@@ -77,7 +78,7 @@ func (r Reason) String() string {
 	return [...]string{
 		"none", "failover", "random", "geo_pop", "geo_country", "geo_region", "geo_default",
 		"dynamic_latency", "latency_warming", "proximity", "place_unknown",
-		"least_outstanding_requests", "least_connections", "fallback", "session",
+		"least_outstanding_requests", "least_connections", "fallback", "session", "retry",
 	}[r]
 }
 
@@ -96,10 +97,23 @@ type Decision struct {
 // nothing can take the request: no candidate can be used and the fallback pool
 // is missing, disabled or without enabled endpoints.
 func Choose(lb *plan.LoadBalancer, f *Facts, r Source, now time.Time) (Decision, bool) {
-	if d, ok := session(f); ok {
-		return d, true
+	return chooseOrKeep(lb, f, r, now, nil)
+}
+
+// chooseOrKeep is Choose and, where t is given, Explain.
+func chooseOrKeep(lb *plan.LoadBalancer, f *Facts, r Source, now time.Time, t *Explanation) (Decision, bool) {
+	kept, shedBy := session(f)
+	if kept != (Decision{}) && t == nil {
+		return kept, true
 	}
-	return choose(lb, nil, f, r, now, nil)
+	d, ok := choose(lb, shedBy, f, r, now, t)
+	if !ok && shedBy != nil {
+		d, ok = choose(lb, nil, f, r, now, t) // better than nowhere
+	}
+	if kept != (Decision{}) {
+		return kept, true
+	}
+	return d, ok
 }
 
 // Elsewhere is Choose without the pool of d, for the retry after a failure when
@@ -117,6 +131,9 @@ func Again(d Decision, f *Facts, r Source) (Decision, bool) {
 		return Decision{}, false
 	}
 	d.Endpoint = e
+	if d.Reason == ReasonSession {
+		d.Reason = ReasonRetry
+	}
 	return d, true
 }
 

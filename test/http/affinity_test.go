@@ -63,7 +63,7 @@ func TestCookieAffinity(t *testing.T) {
 		s := site{endpoints: named(t, "A", "B", "C", "D"), tls: tls, balancer: "session_affinity: cookie"}.start(t)
 		c := s.client(t, h2)
 		seen := map[string]bool{}
-		for range 8 {
+		for range 12 {
 			first, cookie := visit(t, s, c)
 			if cookie == nil {
 				t.Fatal("no cookie")
@@ -96,6 +96,8 @@ func TestCookieAttributes(t *testing.T) {
 		{"", true, "; Path=/; Expires=GMT; HttpOnly; SameSite=None; Secure"},
 		{"samesite: strict, secure: never", true, "; Path=/; Expires=GMT; HttpOnly; SameSite=Strict"},
 		{"samesite: lax, secure: always", false, "; Path=/; Expires=GMT; HttpOnly; SameSite=Lax; Secure"},
+		{"secure: never", true, "; Path=/; Expires=GMT; HttpOnly; SameSite=Lax"},
+		{"samesite: none", false, "; Path=/; Expires=GMT; HttpOnly"}, // None without Secure is dropped
 		{"samesite: none, secure: always", false, "; Path=/; Expires=GMT; HttpOnly; SameSite=None; Secure"},
 	} {
 		t.Run(fmt.Sprint(c.keys, c.tls), func(t *testing.T) {
@@ -259,7 +261,7 @@ func TestAffinityAcrossNodes(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			one, two := start(kind), start(kind)
 			seen := map[string]bool{}
-			for i := range 16 {
+			for i := range 40 {
 				client := fmt.Sprintf("192.0.2.%d", i)
 				e, set := ask(one, client, "")
 				seen[e] = true
@@ -276,7 +278,7 @@ func TestAffinityAcrossNodes(t *testing.T) {
 				}
 			}
 			if len(seen) < 3 {
-				t.Errorf("16 clients met %v", seen)
+				t.Errorf("40 clients met %v", seen)
 			}
 		})
 	}
@@ -346,10 +348,10 @@ func TestSessionShedding(t *testing.T) {
 		return fmt.Sprintf(`
 listeners: [{name: web, address: "127.0.0.1:0", protocol: http}]
 pools:
-  - {name: one, load_shedding: {session_percent: %d, default_percent: %d}, endpoints: [{name: A, address: %q}]}
+  - {name: one, load_shedding: {session_percent: %d}, endpoints: [{name: A, address: %q}]}
   - {name: two, endpoints: [{name: B, address: %q}]}
 load_balancers: [{name: %s, proxied: true, default_pools: [one, two], session_affinity: cookie}]
-`, percent, percent, addrs[0], addrs[1], host)
+`, percent, addrs[0], addrs[1], host)
 	}
 	n := lab.Start(t, text(0))
 	s := server{Node: n, addr: n.Addr("web")}
@@ -431,7 +433,7 @@ func TestHeaderAffinity(t *testing.T) {
 				return form
 			}
 			seen := map[string]bool{}
-			for user := range 16 {
+			for user := range 40 {
 				first := byHeaders(t, one, line(c.session[0], user))
 				seen[first] = true
 				for _, form := range c.session {
@@ -443,7 +445,7 @@ func TestHeaderAffinity(t *testing.T) {
 				}
 			}
 			if len(seen) < 3 {
-				t.Errorf("16 sessions met %v", seen)
+				t.Errorf("40 sessions met %v", seen)
 			}
 			for _, form := range c.none {
 				seen := map[string]bool{}
@@ -477,7 +479,7 @@ load_balancers: [{name: %s, proxied: true, default_pools: [p], session_affinity:
 	n := lab.Start(t, text(2))
 	s := server{Node: n, addr: n.Addr("web")}
 	line := func(user int) string { return fmt.Sprintf("X-User: %d\r\n", user) }
-	const users = 24
+	const users = 120
 	var had [users]string
 	for user := range had {
 		had[user] = byHeaders(t, s, line(user))
@@ -537,5 +539,27 @@ load_balancers: [{name: %s, proxied: true, default_pools: [p], session_affinity:
 			}
 			equal(t, "failures at A", s.Metric("fairlead_endpoint_errors_total", "endpoint", "A"), 3)
 		})
+	}
+}
+
+// By the address alone there is no session: a failure leads to the next endpoint,
+// always the same, and the client comes back with its own.
+func TestClientIPFailover(t *testing.T) {
+	t.Parallel()
+	addrs := named(t, "B", "C", "D")
+	s := site{endpoints: append([]string{lab.Refusing(t)}, addrs...), listener: "trusted_proxies: [127.0.0.0/8]", balancer: "session_affinity: client_ip, retry_budget: 1"}.start(t)
+	for i := range 60 {
+		ask := func() string {
+			r := s.raw(t, get("/", fmt.Sprintf("X-Forwarded-For: 192.0.2.%d\r\nConnection: close\r\n", i)))
+			return r.Status() + lab.Field(r.Text, "X-Endpoint")
+		}
+		first := ask()
+		if !strings.HasPrefix(first, "200") {
+			t.Errorf("client %d gets %s", i, first)
+		}
+		equal(t, "the second time", ask(), first)
+	}
+	if s.Metric("fairlead_http_retries_total") == 0 {
+		t.Error("nobody met the endpoint that refuses: the case did not come up")
 	}
 }
