@@ -54,11 +54,11 @@ func TestErrors(t *testing.T) {
 
 func TestClientStream(t *testing.T) {
 	each(t, func(t *testing.T, ctx context.Context, r route) {
-		upload(t, ctx, r, 20, 30<<10)
+		upload(ctx, t, r, 20, 30<<10)
 	})
 }
 
-func upload(t *testing.T, ctx context.Context, r route, messages, size int) {
+func upload(ctx context.Context, t *testing.T, r route, messages, size int) {
 	t.Helper()
 	out, err := r.client.StreamingInputCall(ctx)
 	wantCode(t, err, codes.OK)
@@ -77,11 +77,11 @@ func upload(t *testing.T, ctx context.Context, r route, messages, size int) {
 
 func TestServerStream(t *testing.T) {
 	each(t, func(t *testing.T, ctx context.Context, r route) {
-		download(t, ctx, r, 20, 30<<10)
+		download(ctx, t, r, 20, 30<<10)
 	})
 }
 
-func download(t *testing.T, ctx context.Context, r route, messages, size int) {
+func download(ctx context.Context, t *testing.T, r route, messages, size int) {
 	t.Helper()
 	q := new(api.StreamingOutputCallRequest)
 	for range messages {
@@ -166,8 +166,8 @@ func TestCancellation(t *testing.T) {
 func TestLongStreams(t *testing.T) {
 	each(t, func(t *testing.T, ctx context.Context, r route) {
 		const size = 1 << 20
-		upload(t, ctx, r, 100, size)
-		download(t, ctx, r, 100, size)
+		upload(ctx, t, r, 100, size)
+		download(ctx, t, r, 100, size)
 	})
 }
 

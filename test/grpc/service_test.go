@@ -138,7 +138,7 @@ func routes(t *testing.T) []route {
 	t.Helper()
 	ca := lab.NewCA(t)
 	cert := ca.Issue("h2.example.com", "h2c.example.com")
-	clear, clearAddr := serve(t)
+	plain, plainAddr := serve(t)
 	secure, secureAddr := serve(t, grpc.Creds(credentials.NewServerTLSFromCert(&cert.TLS)))
 	n := lab.Start(t, fmt.Sprintf(`
 listeners:
@@ -150,13 +150,13 @@ pools:
 load_balancers:
   - {name: h2c.example.com, proxied: true, default_pools: [clear]}
   - {name: h2.example.com, proxied: true, default_pools: [secure]}
-`, cert.CertFile, cert.KeyFile, clearAddr, ca.File, secureAddr))
+`, cert.CertFile, cert.KeyFile, plainAddr, ca.File, secureAddr))
 	noTLS := insecure.NewCredentials()
 	overTLS := func(host string) credentials.TransportCredentials { return credentials.NewTLS(ca.Client(host)) }
 	return []route{
-		{"clear to h2c", dial(t, n.Addr("web"), "h2c.example.com", noTLS), clear},
+		{"clear to h2c", dial(t, n.Addr("web"), "h2c.example.com", noTLS), plain},
 		{"clear to h2", dial(t, n.Addr("web"), "h2.example.com", noTLS), secure},
-		{"TLS to h2c", dial(t, n.Addr("websecure"), "h2c.example.com", overTLS("h2c.example.com")), clear},
+		{"TLS to h2c", dial(t, n.Addr("websecure"), "h2c.example.com", overTLS("h2c.example.com")), plain},
 		{"TLS to h2", dial(t, n.Addr("websecure"), "h2.example.com", overTLS("h2.example.com")), secure},
 	}
 }
