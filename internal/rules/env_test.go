@@ -81,7 +81,7 @@ func httpEnv() *testEnv {
 				{"Host", "www.example.com"}, {"Accept", "text/html"}, {"accept", "application/json"}, {"Content-Type", "Application/JSON"},
 				{"X-Encoded", "a%2520b+c"}, {"X-Unicode", "%u2601!"}, {"X-Bytes", "\xff\x00A"},
 				{"X-Json", `{"company":"cloud\u0066lare","product":{"id":356,"x":[1,-234,{"n":"last","big":9223372036854775808,"f":42.0}]},"company2":""}`},
-				{"X-Array", `["other", {"k\"ey": "v\n"}, 7]`}, {"X-Broken", `{"a":1`}, {"X-Empty", ""},
+				{"X-Array", `["other", {"k\"ey": "v\n"}, 7]`}, {"X-Escapes", `["\b\f\r\t\/\\", "\ud83d\ude00\ud83d", {"\u0061\ud83d\ude00": 9223372036854775807}, 1e3, -0]`}, {"X-Broken", `{"a":1`}, {"X-Empty", ""},
 				{"X-Time", "1484063787"}, {"X-Mac", "MwxCdsONqMcO9hMLnzWdUiUSLr735AOCGoivbkwKqEI="},
 				{"X-Token", "/download/cat.jpg?verify=1484063787-MwxCdsONqMcO9hMLnzWdUiUSLr735AOCGoivbkwKqEI%3D"},
 				{"X-Plus", "/download/cat.jpg?verify=1484063137-z%2BfbkZJzpMl1QidagZ6D4El1aY1JxkVN00qBQrU6sBQ%3D"},

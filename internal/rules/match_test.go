@@ -302,6 +302,14 @@ var matches = map[string][]struct {
 		{`lookup_json_integer(http.request.headers["x-json"][0], "product", "x", 2, "big") ge 0`, false},
 		{`lookup_json_integer(http.request.headers["x-array"][0], 2) in {1..7}`, true},
 		{`lookup_json_integer(http.request.headers["x-broken"][0], "a") eq 1`, false}, // not a document
+		{`lookup_json_string(http.request.headers["x-escapes"][0], 0) eq "\x08\x0c\x0d\x09/\\"`, true},
+		{`lookup_json_string(http.request.headers["x-escapes"][0], 1) eq "😀\xef\xbf\xbd"`, true}, // half a pair is U+FFFD
+		{`lookup_json_integer(http.request.headers["x-escapes"][0], 2, "a😀") eq 9223372036854775807`, true},
+		{`lookup_json_integer(http.request.headers["x-escapes"][0], 3) ge 0`, false}, // an exponent
+		{`lookup_json_integer(http.request.headers["x-escapes"][0], 4) eq 0`, true},
+		{`lookup_json_integer(http.request.headers["x-array"][*], 2)[0] eq 7`, true},
+		{`len(http.request.headers.names[*])[1] eq 6`, true},
+		{`len(len(http.request.headers.names[*])) gt 10`, true},
 		{`any(lookup_json_integer(http.request.headers["x-array"][*], 2)[*] eq 7)`, true},
 		{`is_timed_hmac_valid_v0("mysecrettoken", http.request.headers["x-token"][0], 10800, http.request.timestamp.sec, 8)`, true},
 		{`is_timed_hmac_valid_v0("mysecrettoken", http.request.headers["x-plus"][0], 10800, http.request.timestamp.sec, 8)`, true},

@@ -35,8 +35,8 @@
 //   - An IPv4 address in IPv6 form (::ffff:192.0.2.1) is that IPv4 address. As
 //     a literal it is refused.
 //   - An empty list, and a negative octal or hexadecimal integer, are refused.
-//   - What functions make is bounded to 1 MiB for one evaluation; what would
-//     not fit is missing.
+//   - What functions make is bounded to 1 MiB for one comparison, or for one
+//     element of an array; what would not fit is missing.
 //
 // The package reads no clock and opens nothing. How expressions are attached to
 // load balancers, and what a match does, is for its callers.
@@ -53,7 +53,7 @@ const (
 	MaxPattern = 1024
 
 	maxPatternSize = 4096    // instructions of a compiled pattern, about
-	maxMade        = 1 << 20 // bytes that the functions of one evaluation make
+	maxMade        = 1 << 20 // bytes that the functions of one comparison make
 	maxKept        = 64 << 10
 )
 
