@@ -31,6 +31,9 @@ func (c *checkCmd) Run(s streams) error {
 	if err != nil {
 		return err
 	}
+	if errs := doc.Judge(plan.Conditions(doc.Config)); len(errs) > 0 {
+		return errs
+	}
 	for _, w := range doc.Warnings {
 		fmt.Fprintf(s.err, "%s:%d:%d: warning: %s\n", w.File, w.Line, w.Column, w.Text)
 	}

@@ -156,6 +156,21 @@ func (d *Document) Errors(problems []model.Problem) Errors {
 	return errs.sort()
 }
 
+// Judge takes what was found after loading: warnings join the document's, and the
+// errors are returned.
+func (d *Document) Judge(problems []model.Problem) Errors {
+	var errs Errors
+	for _, p := range problems {
+		if e := d.errorAt(p.Path, p.Text); p.Warning {
+			d.Warnings = append(d.Warnings, e)
+		} else {
+			errs = append(errs, e)
+		}
+	}
+	d.Warnings = Errors(d.Warnings).sort()
+	return errs.sort()
+}
+
 // At returns the place of a model path such as
 // "pools[0].endpoints[2].weight". What the file leaves out is placed at the
 // nearest thing around it that the file has.

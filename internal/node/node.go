@@ -236,6 +236,9 @@ func (n *Node) read() (*config.Document, error) {
 	if errs := config.CheckFiles(doc); len(errs) > 0 {
 		return nil, errs
 	}
+	if errs := doc.Judge(plan.Conditions(doc.Config)); len(errs) > 0 {
+		return nil, errs
+	}
 	if errs := doc.Errors(plan.Unbuilt(doc.Config)); len(errs) > 0 {
 		return nil, errs
 	}

@@ -51,7 +51,7 @@ var layers = []layer{
 		"it reads and writes declarations; what they lead to is not its business, so that check and schema need nothing running"},
 	{"internal/health", []string{"internal/model", "internal/resolve"},
 		"observed facts survive every plan, so they cannot be made of one"},
-	{"internal/plan", []string{"internal/model", "internal/affinity", "internal/health", "internal/load", "internal/pick", "internal/resolve", "internal/certs"},
+	{"internal/plan", []string{"internal/model", "internal/affinity", "internal/health", "internal/load", "internal/pick", "internal/resolve", "internal/rules", "internal/certs"},
 		"it is compiled from declarations and points at the tables of what is observed; planes use it, not the other way"},
 	{"internal/steer", []string{"internal/model", "internal/plan", "internal/health", "internal/load", "internal/pick"},
 		"the choice is a function of the plan and the tables, so that all planes share it and a recorded one can be replayed"},
