@@ -114,6 +114,10 @@ func blocked(stack string) bool {
 	switch {
 	case slices.Contains(fine, state), strings.HasPrefix(state, "GC "):
 		return false
+	case state == "semacquire":
+		// What allocates may have to wait while another starts a collection.
+		// Locks and descriptors wait so as well, by their own functions.
+		return strings.Contains(stack, "sync.") || strings.Contains(stack, "internal/poll.")
 	case state == "syscall":
 		// The loop's own wait, and the calls that a loop makes through
 		// package unix, of which none waits.

@@ -73,3 +73,24 @@ func TestWatch(t *testing.T) {
 		})
 	}
 }
+
+// What a goroutine that waits for a semaphore waits for is told by who is on its
+// stack: a descriptor, or the runtime.
+func TestBlocked(t *testing.T) {
+	const task = "\nfairlead/internal/loop.(*fiber).once(0x1)\n\tfiber_linux.go:78 +0x65"
+	for _, c := range []struct {
+		stack string
+		want  bool
+	}{
+		{"goroutine 5 [semacquire]:\ncrypto/internal/fips140/aes/gcm.NewGCMForTLS13(0x2)\n\tgcm_nonces.go:174 +0x92" + task, false},
+		{"goroutine 5 [semacquire]:\ninternal/poll.(*fdMutex).rwlock(0x2)\n\tfd_mutex.go:154 +0x92" + task, true},
+		{"goroutine 5 [semacquire, 2 minutes]:\nsync.runtime_Semacquire(0x2)\n\tsema.go:71 +0x92" + task, true},
+		{"goroutine 5 [chan receive]:\nmain.f(0x2)" + task, true},
+		{"goroutine 5 [coroutine]:\nmain.f(0x2)" + task, false},
+		{"goroutine 5 [chan receive]:\nmain.f(0x2)", false},
+	} {
+		if got := blocked(c.stack); got != c.want {
+			t.Errorf("blocked = %v, want %v:\n%s", got, c.want, c.stack)
+		}
+	}
+}
