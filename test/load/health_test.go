@@ -152,8 +152,10 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 		worst = max(worst, n)
 	}
 	t.Logf("%d probes, at most %d within %v", len(all), worst, window)
-	if worst > endpoints/5 {
-		t.Errorf("%d probes came within %v, want at most a fifth of %d", worst, window, endpoints)
+	// Spread evenly they are a tenth; a machine that stands still for a while
+	// bunches some. What is not spread comes all at once.
+	if worst > endpoints/2 {
+		t.Errorf("%d probes came within %v, want at most half of %d", worst, window, endpoints)
 	}
 }
 
