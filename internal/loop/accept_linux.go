@@ -10,9 +10,9 @@ import (
 
 // acceptBatch bounds the connections that are accepted in one round: in a storm
 // of new ones each may cost a TLS handshake, and those that are there wait for a
-// round as often as a request has to wait. HAProxy's default (tune.maxaccept) is
-// the same.
-const acceptBatch = 4
+// round as often as a request has to wait. It is what nginx does by default
+// (multi_accept off).
+const acceptBatch = 1
 
 // acceptor is a listening socket of one loop.
 type acceptor struct {
