@@ -1,5 +1,7 @@
 package steer
 
+import "fairlead/internal/pick"
+
 // tries is how often a position is drawn from a table of all positions before
 // only those that can be taken are looked at, one by one. With half of the
 // endpoints down one draw in 65,536 comes to that.
@@ -55,4 +57,27 @@ func stake(w float64, equal bool) float64 {
 		return 1
 	}
 	return w
+}
+
+// rendezvous takes the one of n positions that a key leads to by weighted
+// rendezvous hashing ([pick.Score]), as draw takes one by chance: positions whose
+// weight is below 0 cannot be taken, and where none of the others has a weight
+// above 0 all count as equal.
+func rendezvous(n int, key uint64, hash func(int) uint64, weight func(int) float64) (best int, ok bool) {
+	for _, equal := range [...]bool{false, true} {
+		highest := 0.0 // scores are above, but for those of weight 0
+		for i := range n {
+			w := stake(weight(i), equal)
+			if w <= 0 {
+				continue
+			}
+			if score := pick.Score(key, hash(i), w); score > highest {
+				best, highest, ok = i, score, true
+			}
+		}
+		if ok {
+			break
+		}
+	}
+	return best, ok
 }

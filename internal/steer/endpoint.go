@@ -70,7 +70,7 @@ func (c *endpoints) take(f *Facts, r Source, look bool) (int, bool) {
 		return 0, false
 	}
 	if f.Keyed {
-		return c.rendezvous(f.Key)
+		return c.byKey(f.Key)
 	}
 	if c.hashes(f) {
 		return c.byHash(pick.HashAddr(f.Client))
@@ -123,31 +123,20 @@ func (c *endpoints) byHash(hash uint64) (int, bool) {
 			}
 		}
 	}
-	return c.rendezvous(hash)
+	return c.byKey(hash)
 }
 
-// rendezvous returns the usable slot with the highest score for hash. Where
-// none of them has a weight above 0 all count as equal.
-func (c *endpoints) rendezvous(hash uint64) (best int, ok bool) {
-	best, ok = c.highest(hash, func(e *plan.Endpoint) float64 { return e.Weight })
-	if !ok {
-		best, ok = c.highest(hash, func(*plan.Endpoint) float64 { return 1 })
-	}
-	return best, ok
-}
-
-// highest returns the usable slot with the highest score above 0.
-func (c *endpoints) highest(hash uint64, weight func(*plan.Endpoint) float64) (best int, ok bool) {
-	highest := 0.0 // scores are above, but for those of weight 0
-	for slot, e := range c.pool.Endpoints {
-		if !c.usable(slot) {
-			continue
-		}
-		if score := pick.Score(hash, e.Hash, weight(e)); score > highest {
-			best, highest, ok = slot, score, true
-		}
-	}
-	return best, ok
+// byKey returns the slot that a hash leads to by rendezvous hashing. What is open
+// plays no part in it, since other nodes have other counts.
+func (c *endpoints) byKey(hash uint64) (int, bool) {
+	return rendezvous(len(c.pool.Endpoints), hash,
+		func(slot int) uint64 { return c.pool.Endpoints[slot].Hash },
+		func(slot int) float64 {
+			if !c.usable(slot) {
+				return unusable
+			}
+			return c.pool.Endpoints[slot].Weight
+		})
 }
 
 // usable reports whether the endpoint may be taken at all.

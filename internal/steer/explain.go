@@ -77,7 +77,11 @@ type EndpointCandidate struct {
 // rotation but draws an endpoint by weight.
 func Explain(lb *plan.LoadBalancer, f *Facts, r Source, now time.Time) Explanation {
 	t := Explanation{Policy: lb.Policy}
-	t.Decision, t.OK = chooseOrKeep(lb, f, r, now, &t)
+	kept, shedBy := session(f)
+	t.Decision, t.OK = chooseWithout(lb, shedBy, f, r, now, &t)
+	if kept.Endpoint != nil {
+		t.Decision, t.OK = kept, true
+	}
 	if lb.Fallback != nil {
 		pc := newPoolCandidate(lb.Fallback, &f.Place, now)
 		switch {
@@ -95,7 +99,7 @@ func Explain(lb *plan.LoadBalancer, f *Facts, r Source, now time.Time) Explanati
 
 // pools writes down the candidates; the one at chosen was taken, if any.
 func (t *Explanation) pools(c candidates, chosen int, ok bool) {
-	t.List = listName(c.reason, c.place)
+	t.List = listName(c.reason, &c.facts.Place)
 	t.Pools = nil // of a choice that came to nothing
 	order := make([]int, len(c.list))
 	for i := range order {
@@ -109,7 +113,7 @@ func (t *Explanation) pools(c candidates, chosen int, ok bool) {
 		sum, equal = total(len(c.list), c.weight)
 	}
 	for _, i := range order {
-		pc := newPoolCandidate(c.list[i], c.place, c.now)
+		pc := newPoolCandidate(c.list[i], &c.facts.Place, c.now)
 		pc.Dropped = c.dropped(i)
 		switch {
 		case pc.Dropped != "":

@@ -11,20 +11,18 @@ import (
 // candidates are the pools that a policy chooses from, in failover order.
 type candidates struct {
 	lb     *plan.LoadBalancer
-	place  *plan.Place
+	facts  *Facts
 	now    time.Time
 	list   []*plan.Pool
 	reason Reason
 	not    *plan.Pool // is left out
-
-	facts *Facts
-	salt  uint64 // of what is shed by chance
+	salt   uint64     // of what is shed by chance
 }
 
 // choosePool takes a pool by the policy of lb, other than not; nil when no
 // candidate can be used.
 func choosePool(lb *plan.LoadBalancer, f *Facts, r Source, now time.Time, not *plan.Pool, t *Explanation) (*plan.Pool, Reason) {
-	c := candidates{lb: lb, place: &f.Place, now: now, not: not, facts: f}
+	c := candidates{lb: lb, facts: f, now: now, not: not}
 	if lb.Sheds {
 		c.salt = r.Uint64()
 	}
@@ -80,7 +78,7 @@ func (c *candidates) take(r Source) (int, bool) {
 		return c.best()
 	}
 	if c.facts.Keyed {
-		return c.keyed()
+		return rendezvous(len(c.list), c.facts.Key, func(i int) uint64 { return c.list[i].Hash }, c.share)
 	}
 	if c.reason == ReasonRandom && c.lb.Table != nil {
 		// The draw below by other means, for the usual case.
@@ -113,13 +111,21 @@ func (c *candidates) usable(i int) bool {
 	return p.Enabled && p.Health.Usable() && p != c.not && !c.sheds(p)
 }
 
-// weight is what a draw goes by. The counts are what the planes have open at
-// the pool now: with a plane that counts nothing, plain weights decide.
-func (c *candidates) weight(i int) float64 {
+// share is the weight that was declared, whatever is open.
+func (c *candidates) share(i int) float64 {
 	if !c.usable(i) {
 		return unusable
 	}
-	w := c.lb.Weights[i]
+	return c.lb.Weights[i]
+}
+
+// weight is what a draw goes by. The counts are what the planes have open at
+// the pool now: with a plane that counts nothing, plain weights decide.
+func (c *candidates) weight(i int) float64 {
+	w := c.share(i)
+	if w < 0 {
+		return w
+	}
 	switch c.reason {
 	case ReasonLeastOutstanding:
 		w /= float64(max(c.list[i].Load.Requests(), 0) + 1)
@@ -140,7 +146,7 @@ func (c *candidates) rank(i int) float64 {
 		}
 		return math.Inf(1)
 	case ReasonProximity:
-		return away(c.place.Position, c.list[i].Position)
+		return away(c.facts.Place.Position, c.list[i].Position)
 	}
 	return 0
 }

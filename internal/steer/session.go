@@ -32,28 +32,3 @@ func session(f *Facts) (d Decision, shedBy *plan.Pool) {
 func shedsSession(p *plan.Pool, f *Facts) bool {
 	return p.Shedding.Sessions > 0 && f.Client.IsValid() && shed(pick.HashAddr(f.Client), p, p.Shedding.Sessions)
 }
-
-// keyed returns the position of the candidate that the key leads to, by weighted
-// rendezvous hashing: what is open plays no part, since other nodes have other
-// counts. Where none that can be used has a weight above 0 all count as equal.
-func (c *candidates) keyed() (best int, ok bool) {
-	for _, equal := range [...]bool{false, true} {
-		highest := 0.0 // scores are above, but for those of weight 0
-		for i, p := range c.list {
-			w := 1.0
-			if !equal {
-				w = c.lb.Weights[i]
-			}
-			if !c.usable(i) {
-				continue
-			}
-			if score := pick.Score(c.facts.Key, p.Hash, w); score > highest {
-				best, highest, ok = i, score, true
-			}
-		}
-		if ok {
-			break
-		}
-	}
-	return best, ok
-}

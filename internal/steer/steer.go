@@ -97,21 +97,19 @@ type Decision struct {
 // nothing can take the request: no candidate can be used and the fallback pool
 // is missing, disabled or without enabled endpoints.
 func Choose(lb *plan.LoadBalancer, f *Facts, r Source, now time.Time) (Decision, bool) {
-	return chooseOrKeep(lb, f, r, now, nil)
+	kept, shedBy := session(f)
+	if kept.Endpoint != nil {
+		return kept, true
+	}
+	return chooseWithout(lb, shedBy, f, r, now, nil)
 }
 
-// chooseOrKeep is Choose and, where t is given, Explain.
-func chooseOrKeep(lb *plan.LoadBalancer, f *Facts, r Source, now time.Time, t *Explanation) (Decision, bool) {
-	kept, shedBy := session(f)
-	if kept != (Decision{}) && t == nil {
-		return kept, true
-	}
-	d, ok := choose(lb, shedBy, f, r, now, t)
-	if !ok && shedBy != nil {
-		d, ok = choose(lb, nil, f, r, now, t) // better than nowhere
-	}
-	if kept != (Decision{}) {
-		return kept, true
+// chooseWithout is choose, with the pool that it is to leave out, if given, as
+// better than nowhere.
+func chooseWithout(lb *plan.LoadBalancer, not *plan.Pool, f *Facts, r Source, now time.Time, t *Explanation) (Decision, bool) {
+	d, ok := choose(lb, not, f, r, now, t)
+	if !ok && not != nil {
+		d, ok = choose(lb, nil, f, r, now, t)
 	}
 	return d, ok
 }
