@@ -40,7 +40,7 @@ func (c *checkCmd) Run(s streams) error {
 	if errs := config.CheckFiles(doc); len(errs) > 0 {
 		return errs
 	}
-	for _, e := range doc.Errors(plan.Unbuilt(doc.Config)) {
+	for _, e := range doc.Judge(plan.Unbuilt(doc.Config)) {
 		fmt.Fprintf(s.err, "%s:%d:%d: note: %s\n", e.File, e.Line, e.Column, e.Text)
 	}
 	d := doc.Config

@@ -147,15 +147,6 @@ func Parse(name string, data []byte, dir string) (*Document, error) {
 	return doc, nil
 }
 
-// Errors returns problems that were found after loading, with their places.
-func (d *Document) Errors(problems []model.Problem) Errors {
-	var errs Errors
-	for _, p := range problems {
-		errs = append(errs, d.errorAt(p.Path, p.Text))
-	}
-	return errs.sort()
-}
-
 // Judge takes what was found after loading: warnings join the document's, and the
 // errors are returned.
 func (d *Document) Judge(problems []model.Problem) Errors {

@@ -366,10 +366,6 @@ func (v *validator) affinityHeader(at Place, name string) bool {
 	return ok
 }
 
-// maxCondition is the longest condition in bytes. It has room for a list of a
-// thousand networks.
-const maxCondition = 64 << 10
-
 func (v *validator) rules(at Place, lb *LoadBalancer) {
 	names := uniques{}
 	for i := range lb.Rules {
@@ -383,8 +379,6 @@ func (v *validator) rules(at Place, lb *LoadBalancer) {
 		// their presence is checked.
 		if strings.TrimSpace(r.Condition) == "" {
 			v.bad(at.Key("condition"), "missing: want an expression over the request; true always applies")
-		} else if len(r.Condition) > maxCondition {
-			v.bad(at.Key("condition"), "%d bytes long: want at most %d", len(r.Condition), maxCondition)
 		}
 		within(v, at.Key("priority"), r.Priority, 0, 1_000_000)
 		switch {

@@ -239,7 +239,7 @@ func (n *Node) read() (*config.Document, error) {
 	if errs := doc.Judge(plan.Conditions(doc.Config)); len(errs) > 0 {
 		return nil, errs
 	}
-	if errs := doc.Errors(plan.Unbuilt(doc.Config)); len(errs) > 0 {
+	if errs := doc.Judge(plan.Unbuilt(doc.Config)); len(errs) > 0 {
 		return nil, errs
 	}
 	for _, w := range doc.Warnings {

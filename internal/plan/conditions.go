@@ -1,9 +1,6 @@
 package plan
 
 import (
-	"errors"
-	"fmt"
-
 	"fairlead/internal/model"
 	"fairlead/internal/rules"
 )
@@ -18,24 +15,14 @@ func Conditions(c *model.Config) (problems []model.Problem) {
 			mode = rules.ModeHTTP
 		}
 		for j := range b.Rules {
-			r := &b.Rules[j]
-			at := model.Place{}.Key("load_balancers").Item(i, b.Name).Key("rules").Item(j, r.Name).Key("condition")
-			add := func(p rules.Position, text string, warning bool) {
-				place := fmt.Sprintf("column %d", p.Column)
-				if p.Line > 1 {
-					place = fmt.Sprintf("line %d, %s", p.Line, place)
-				}
-				problems = append(problems, model.Problem{Path: at.Path, Text: fmt.Sprintf("%s: %s: %s", at.Text, place, text), Warning: warning})
+			at := model.Place{}.Key("load_balancers").Item(i, b.Name).Key("rules").Item(j, b.Rules[j].Name).Key("condition")
+			program, err := rules.Compile(b.Rules[j].Condition, mode)
+			if err != nil {
+				problems = append(problems, model.Problem{Path: at.Path, Text: at.Text + ": " + err.Error()})
+				continue
 			}
-			program, err := rules.Compile(r.Condition, mode)
-			var e *rules.Error
-			switch {
-			case errors.As(err, &e):
-				add(e.Position, e.Message, false)
-			case err == nil:
-				for _, n := range program.Notes() {
-					add(n.Position, n.Message, true)
-				}
+			for _, note := range program.Notes() {
+				problems = append(problems, model.Problem{Path: at.Path, Text: at.Text + ": " + note.String(), Warning: true})
 			}
 		}
 	}

@@ -3,7 +3,10 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+
+	"fairlead/internal/rules"
 )
 
 func TestConditions(t *testing.T) {
@@ -28,9 +31,10 @@ load_balancers:
 		{`'http.hots eq "x"'`, []string{`error load_balancers[0].rules[1].condition: load balancer "www.example.com": rule "two": condition: column 1: `}},
 		{`'http.host eq 1'`, []string{`error load_balancers[0].rules[1].condition: load balancer "www.example.com": rule "two": condition: column 14: `}},
 		{"|\n          http.host eq \"x\" and\n            ip.src eq \"y\"", []string{`error load_balancers[0].rules[1].condition: load balancer "www.example.com": rule "two": condition: line 2, column 13: `}},
+		{"'" + strings.Repeat("x", rules.MaxLength+1) + "'", []string{`error load_balancers[0].rules[1].condition: load balancer "www.example.com": rule "two": condition: column 1: `}},
 		{`'dns.qry.type eq 28'`, []string{`warning load_balancers[0].rules[1].condition: load balancer "www.example.com": rule "two": condition: column 1: `}},
 	} {
-		t.Run(test.condition, func(t *testing.T) {
+		t.Run(test.condition[:min(len(test.condition), 60)], func(t *testing.T) {
 			var got []string
 			for _, p := range Conditions(declared(t, fmt.Sprintf(base, test.condition))) {
 				kind := "error"
