@@ -11,7 +11,6 @@ import (
 	"fairlead/internal/loop"
 	"fairlead/internal/model"
 	"fairlead/internal/plan"
-	"fairlead/internal/steer"
 )
 
 // cookieName is that of the cookie in which a session is kept.
@@ -26,7 +25,7 @@ const maxCookies = 8
 type binding struct {
 	opener  affinity.Opener
 	session affinity.Session // that the client has named
-	held    bool             // its endpoint is the session's
+	held    bool             // the endpoint that was chosen is the session's; its setting says what a failure leads to
 	overTLS bool             // the client speaks TLS, to us or to a trusted proxy
 	line    []byte           // a Set-Cookie line for the answer, or empty
 	key     []byte           // of a session by headers
@@ -63,9 +62,10 @@ func (x *exchange) bind(req *h1.Request) {
 			continue
 		}
 		for value := range cookies(req.Value(f), sessionCookie) {
-			if tries--; tries < 0 {
+			if tries == 0 {
 				break
 			}
+			tries--
 			s, ok := x.binding.opener.Open(a.Keys, a.Balancer, value, now)
 			if !ok {
 				continue
@@ -143,12 +143,6 @@ func cookies(field, name []byte) iter.Seq[[]byte] {
 }
 
 var semicolon, equals = []byte(";"), []byte("=")
-
-// bound notes whether the endpoint that was chosen is the session's. Then the
-// load balancer's setting says what a failure leads to.
-func (x *exchange) bound() {
-	x.binding.held = x.decision.Reason == steer.ReasonSession
-}
 
 // keep binds the client to the endpoint which has answered, if it is not that of
 // its session: by a cookie in the answer, or in the table.

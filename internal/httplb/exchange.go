@@ -111,6 +111,14 @@ func (x *exchange) detach() {
 	x.record = record{text: x.text[:0]}
 }
 
+// trim gives up what a request has made large.
+func (x *exchange) trim() {
+	trim(&x.out, &x.hold, &x.text, &x.host, &x.protocol, &x.binding.key)
+	if cap(x.coding.Trailer()) > keepBuffer {
+		x.coding = h1.Chunked{}
+	}
+}
+
 // run answers a request. first is the start of its body, and complete says that
 // it is the whole body.
 func (x *exchange) run(req *h1.Request, first []byte, complete bool) (result outcome) {
@@ -136,7 +144,7 @@ func (x *exchange) run(req *h1.Request, first []byte, complete bool) (result out
 	if !ok {
 		return x.fail(failNoPool, nil)
 	}
-	x.bound()
+	x.binding.held = x.decision.Reason == steer.ReasonSession
 
 	x.upgrading = req.Upgrade != nil && req.Body == h1.BodyNone && switchable(req.Upgrade)
 	x.chunked = req.Body == h1.BodyChunked

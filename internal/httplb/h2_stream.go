@@ -96,14 +96,8 @@ func (s *h2stream) refuse(e *h1.Error) {
 
 // close gives the stream back, with nothing of its request but buffers.
 func (s *h2stream) close() {
-	for _, b := range [...]*[]byte{&s.buf, &s.x.out, &s.x.hold, &s.x.text, &s.x.host, &s.x.protocol, &s.x.binding.key} {
-		if cap(*b) > keepBuffer {
-			*b = nil
-		}
-	}
-	if cap(s.x.coding.Trailer()) > keepBuffer {
-		s.x.coding = h1.Chunked{}
-	}
+	trim(&s.buf)
+	s.x.trim()
 	s.st, s.ln, s.set = nil, nil, nil
 	s.req.Reset()
 	s.tunnel, s.in, s.out = false, 0, 0

@@ -170,22 +170,25 @@ func (s *session) finish() {
 // request must not make a session dear for ever.
 const keepBuffer = 8 << 10
 
-// trim gives up buffers that a request has made large.
-func (s *session) trim() {
-	for _, b := range [...]*[]byte{&s.out, &s.spare, &s.over, &s.x.out, &s.x.hold, &s.x.text, &s.x.host, &s.x.protocol, &s.x.binding.key} {
+// trim gives up those buffers that have become large.
+func trim(buffers ...*[]byte) {
+	for _, b := range buffers {
 		if cap(*b) > keepBuffer {
 			*b = nil
 		}
 	}
+}
+
+// trim gives up what a request has made large.
+func (s *session) trim() {
+	trim(&s.out, &s.spare, &s.over)
 	if cap(s.kept) > keepBuffer && len(s.kept) == 0 {
 		s.kept = nil
 	}
 	if cap(s.chunked.Trailer()) > keepBuffer {
 		s.chunked = h1.Chunked{}
 	}
-	if cap(s.x.coding.Trailer()) > keepBuffer {
-		s.x.coding = h1.Chunked{}
-	}
+	s.x.trim()
 }
 
 // refuse answers a request that could not be read.
