@@ -8,12 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// acceptBatch bounds the connections that are accepted in one round: in a storm
-// of new ones each may cost a TLS handshake, and those that are there wait for a
-// round as often as a request has to wait. It is what nginx does by default
-// (multi_accept off).
-const acceptBatch = 1
-
 // acceptor is a listening socket of one loop.
 type acceptor struct {
 	l       *eventLoop
@@ -45,16 +39,18 @@ func (a *acceptor) serve() {
 func (a *acceptor) wake() {
 	if !a.queued {
 		a.queued = true
-		a.l.start(a.acceptSome, nil)
+		a.l.start(a.acceptNext, nil)
 	}
 }
 
-func (a *acceptor) acceptSome() {
+// acceptNext accepts one connection. There may be more in the queue, which are
+// told of again in the next round: in a storm each may cost a TLS handshake, and
+// those that are there wait for a round as often as a request has to wait. nginx
+// does the same unless told otherwise (multi_accept).
+func (a *acceptor) acceptNext() {
 	a.queued = false
-	for range acceptBatch {
-		if a.fd < 0 || a.paused || !a.acceptOne() {
-			break
-		}
+	if a.fd >= 0 && !a.paused {
+		a.acceptOne()
 	}
 }
 
