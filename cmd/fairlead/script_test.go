@@ -53,6 +53,11 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
+			// Scripts begin with a clean environment, and `make goroutine` chooses
+			// the engine in ours.
+			if kind := os.Getenv("FAIRLEAD_IO"); kind != "" {
+				env.Setenv("FAIRLEAD_IO", kind)
+			}
 			w := &world{env: env.Vars, endpoints: make(map[string]*fakeEndpoint)}
 			env.Values[worldKey{}] = w
 			env.Defer(w.close)
