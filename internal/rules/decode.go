@@ -7,7 +7,7 @@ import (
 )
 
 // urlDecode decodes v in place, and returns the length of the result. What is
-// no escape stays. With unicode, %uXXXX is a character, written in UTF-8.
+// no escape stays. With unicode, %u and four digits is a character, written in UTF-8.
 func urlDecode(v []byte, unicode bool) int {
 	n := 0
 	for i := 0; i < len(v); {
