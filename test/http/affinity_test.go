@@ -290,18 +290,15 @@ func TestSessionKeysRotate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "session_keys")
+	addr := named(t, "A")[0]
 	text := func(n int) string {
 		return fmt.Sprintf(`
 data_dir: %s
 listeners: [{name: web, address: "127.0.0.1:0", protocol: http}]
 pools: [{name: p, endpoints: [{name: A, address: %q}]}]
 load_balancers: [{name: %s, description: "%d", proxied: true, default_pools: [p], session_affinity: cookie}]
-`, dir, "127.0.0.1:1", host, n)
+`, dir, addr, host, n)
 	}
-	text = func(inner func(int) string) func(int) string {
-		addr := named(t, "A")[0]
-		return func(n int) string { return strings.Replace(inner(n), "127.0.0.1:1", addr, 1) }
-	}(text)
 	n := lab.Start(t, text(1))
 	s := server{Node: n, addr: n.Addr("web")}
 	cl := s.client(t, false)
