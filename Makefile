@@ -26,7 +26,7 @@ TEST_PACKAGES  := curl nghttp2-client openssl iproute2 socat gcc libc6-dev
 BENCH_PACKAGES := haproxy nginx-light wrk nghttp2-client util-linux
 
 .DEFAULT_GOAL := help
-.PHONY: help build test goroutine race check lint fuzz bench h2spec vuln gen e2e soak cross deps toolchain
+.PHONY: help build test installed goroutine race check lint fuzz bench h2spec vuln gen e2e soak cross deps toolchain
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,10 @@ build: ## build ./fairlead
 
 test: ## run all tests
 	go test ./...
+
+# The toolchain above is not everybody's: the README's command takes what is there.
+installed: ## run all tests with the Go that is installed, as the README does
+	GOTOOLCHAIN=local go test ./...
 
 goroutine: ## run the tests of the data plane on goroutines in place of event loops
 	FAIRLEAD_IO=goroutine go test ./internal/httplb ./internal/node ./test/http ./test/grpc ./test/load ./cmd/fairlead

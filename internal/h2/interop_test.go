@@ -69,6 +69,7 @@ func TestServesLibrary(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			t2.ConnPool = nil // that of t1 does not dial
 			t2.AllowHTTP, t2.DialTLSContext = true, tr.DialTLSContext
 			tr = t2
 		}
