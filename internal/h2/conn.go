@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"golang.org/x/net/http2/hpack"
 
@@ -33,8 +34,9 @@ type conn struct {
 	fresh        []*Stream // whose tasks are to be started
 	stillborn    *Stream   // one of them that was reset by the frame at hand
 	floods       floods
-	now          loop.Time // when the last bytes came
-	bell         loop.Bell // what the reading task waits on when it does not read
+	now          loop.Time     // when the last bytes came
+	worked       time.Duration // on what came, since the last Yield
+	bell         loop.Bell     // what the reading task waits on when it does not read
 
 	mu sync.Mutex
 
@@ -202,8 +204,9 @@ func (c *conn) read(b []byte) error {
 			if err != nil {
 				return err
 			}
-			if loop.Now().Sub(c.now) > longInput {
-				c.d.Sleep(0) // lets others run
+			if c.worked += loop.Now().Sub(c.now); c.worked > longInput {
+				c.worked = 0
+				c.d.Yield()
 			}
 		}
 		var err error

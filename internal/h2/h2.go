@@ -124,9 +124,9 @@ const (
 	// streams.
 	headBound = 1 << 20
 
-	// longInput is how long handling the bytes of one read may take before
-	// other connections have a turn, though there may be more bytes: what a
-	// byte costs is up to the other end.
+	// longInput is how long what comes may take to handle before other
+	// connections have a turn, though there may be more bytes: what a byte
+	// costs is up to the other end.
 	longInput = 200 * time.Microsecond
 
 	// maxInterim bounds the 1xx heads of one answer that wait to be read.

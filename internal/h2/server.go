@@ -63,7 +63,7 @@ func (c *conn) spawnFresh() {
 		}
 		if started++; started > freshBatch {
 			started = 1
-			c.d.Sleep(0) // lets others run
+			c.d.Yield()
 		}
 		c.d.Start(s.run)
 	}

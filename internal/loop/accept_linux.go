@@ -43,14 +43,11 @@ func (a *acceptor) wake() {
 	}
 }
 
-// acceptNext accepts one connection. There may be more in the queue, which are
-// told of again in the next round: in a storm each may cost a TLS handshake, and
-// those that are there wait for a round as often as a request has to wait. nginx
-// does the same unless told otherwise (multi_accept).
+// acceptNext accepts as many connections as a round lets in. There may be more in
+// the queue, which are told of again in the next round.
 func (a *acceptor) acceptNext() {
 	a.queued = false
-	if a.fd >= 0 && !a.paused {
-		a.acceptOne()
+	for n := a.l.quota(); n > 0 && a.fd >= 0 && !a.paused && a.acceptOne(); n-- {
 	}
 }
 

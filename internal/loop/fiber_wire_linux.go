@@ -19,7 +19,11 @@ func (w *wire) Read(b []byte) (int, error) {
 			if c.l.current.tired() {
 				c.l.current.rest()
 			}
-			if err := c.wait(&c.in, w.until); err != nil {
+			err := c.wait(&c.in, w.until)
+			if err == nil && !c.dialling { // as the server: anyone may ask for it
+				err = w.begin()
+			}
+			if err != nil {
 				w.why = err
 				return 0, err
 			}
@@ -35,6 +39,19 @@ func (w *wire) Read(b []byte) (int, error) {
 			return n, err
 		}
 	}
+}
+
+// begin waits for the turn of a step of the handshake. Its deadline counts when
+// that comes: where the queue is longer than clients wait, they cost no handshake.
+func (w *wire) begin() error {
+	w.c.l.begin()
+	if err := w.c.over(); err != nil {
+		return err
+	}
+	if w.until != 0 && w.c.l.now >= w.until {
+		return ErrTimeout
+	}
+	return nil
 }
 
 // track follows the records, so that it is known whether part of one has come.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -65,6 +66,9 @@ func (*Goroutines) Do(f func()) { f() }
 
 // Sleep implements Driver.
 func (*Goroutines) Sleep(d time.Duration) { time.Sleep(d) }
+
+// Yield implements Driver.
+func (*Goroutines) Yield() { runtime.Gosched() }
 
 // Idle implements Driver: a goroutine that waits is all there is to keep.
 func (*Goroutines) Idle(Conn, func()) bool { return true }

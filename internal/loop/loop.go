@@ -150,6 +150,9 @@ type Driver interface {
 	Do(f func())
 	// Sleep waits for d.
 	Sleep(d time.Duration)
+	// Yield lets other tasks run, for one that has computed for long. Those
+	// that yield go on in order, few at a time beside the others.
+	Yield()
 	// Bell returns a new bell.
 	Bell() Bell
 	// Idle is for a task that would wait for bytes, or the end, of c next and

@@ -33,16 +33,17 @@ type eventLoop struct {
 	clients        atomic.Int32 // connections that were accepted
 	stopped        bool         // dialling is over
 
-	now     Time   // when this round began
-	yielded Time   // to the scheduler, last
-	looked  Time   // when all events were taken last
-	current *fiber // that runs; nil while the loop itself does
-	queue   []*fiber
-	running []*fiber // the queue of this round, resumed up to at
-	at      int
-	free    []*fiber
-	made    int // fibers, free ones included
-	wheel   wheel
+	now      Time   // when this round began
+	yielded  Time   // to the scheduler, last
+	looked   Time   // when all events were taken last
+	current  *fiber // that runs; nil while the loop itself does
+	queue    []*fiber
+	running  []*fiber // the queue of this round, resumed up to at
+	yielding yielding
+	at       int
+	free     []*fiber
+	made     int // fibers, free ones included
+	wheel    wheel
 
 	buf    []byte   // lent by reads
 	join   []byte   // where small writes of TLS are put together
@@ -139,7 +140,7 @@ func (l *eventLoop) run() {
 	l.resumeAll()
 	for !l.ending {
 		posts := l.takePosts()
-		n := l.poll(len(posts) == 0 && len(l.queue) == 0)
+		n := l.poll(len(posts) == 0 && len(l.queue) == 0 && len(l.yielding.queue) == 0)
 		l.now = Now()
 		l.take(n)
 		for i, p := range posts {
@@ -147,6 +148,7 @@ func (l *eventLoop) run() {
 			posts[i] = nil
 		}
 		l.wheel.advance(l.now)
+		l.letGo(l.quota())
 		l.running, l.queue, l.at = l.queue, l.running[:0], 0
 		l.resumeAll()
 		l.publish()
@@ -291,6 +293,7 @@ func (l *eventLoop) end() {
 				c.shut()
 			}
 		}
+		l.letGo(len(l.yielding.queue))
 		if len(l.queue) == 0 {
 			break
 		}
