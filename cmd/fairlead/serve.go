@@ -39,7 +39,8 @@ Signals:
 
 Connections run on event loops, one for each processor that Go may use
 (GOMAXPROCS), where the system has them (Linux). FAIRLEAD_IO=goroutine in the
-environment runs each on a goroutine of its own instead.
+environment runs each on a goroutine of its own instead. GOGC and GOMEMLIMIT
+tune the garbage collector, which otherwise leaves room for 48 MiB.
 
 The log goes to standard error. The access log is access_log in the file.`
 }

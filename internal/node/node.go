@@ -83,6 +83,7 @@ type Node struct {
 // finish within shutdown_timeout, or until now is done. Errors of the file are
 // [config.Errors]; what could not be opened is told otherwise.
 func Run(ctx, now context.Context, cfg Config) error {
+	paceCollector()
 	aside := telemetry.NewAside()
 	defer aside.Close()
 	engine, err := newEngine(aside.Logger(cfg.Log))
