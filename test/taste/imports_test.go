@@ -73,7 +73,7 @@ var layers = []layer{
 		"it runs whole nodes for tests, and knows them by what operators see; no program links it"},
 	{"test/http", []string{"test/lab", "internal/h1/h1test", "internal/loop/looptest"},
 		"it holds only tests, which see the HTTP plane from outside"},
-	{"test/grpc", []string{"test/lab"},
+	{"test/grpc", []string{"test/lab", "internal/loop/looptest"},
 		"it holds only tests, which see gRPC through the HTTP plane from outside"},
 	{"test/load", []string{"test/lab", "internal/h1/h1test"},
 		"it runs the binary as a process and sees only what an operator sees"},
