@@ -50,6 +50,8 @@ func (p *pacer) adjust() {
 // percentFor returns the percentage by which a heap with so many bytes in use
 // has its headroom.
 func percentFor(live uint64) int {
-	const least = 1 << 20 // no node has less
+	// Go collects no heap below 4 MiB by the usual percentage, and by n times that
+	// none below n times as much.
+	const least = 4 << 20
 	return max(usualPercent, int(headroom*100/max(live, least)))
 }
