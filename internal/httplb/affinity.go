@@ -148,7 +148,7 @@ var semicolon, equals = []byte(";"), []byte("=")
 // its session: by a cookie in the answer, or in the table.
 func (x *exchange) keep() {
 	a := x.lb.Affinity
-	if a == nil || x.decision.Endpoint == x.facts.Session {
+	if a == nil || x.decision.Endpoint == x.facts.Session && !a.Renew {
 		return
 	}
 	moved := x.failedOver && x.binding.held

@@ -207,6 +207,37 @@ func TestSessionAllocatesNothing(t *testing.T) {
 	}
 }
 
+// Rules cost no allocation, whatever they ask for and whether they apply.
+func TestRulesAllocateNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+	_, address := testPlane(t, "loop", func(c *model.Config) {
+		for i, condition := range []string{
+			`http.host eq "a.test" and http.request.full_uri contains "/p" and any(lower(http.request.headers["x-user"][*])[*] eq "somebody")`,
+			`http.request.cookies["c"][0] eq "d" and http.request.uri.args["q"][0] eq "1" and ip.src in {127.0.0.0/8}`,
+			`http.request.uri.path matches "^/never"`,
+		} {
+			c.LoadBalancers[0].Rules = append(c.LoadBalancers[0].Rules, model.Rule{
+				Name: string(rune('a' + i)), Condition: condition, Overrides: &model.Overrides{SteeringPolicy: model.SteerRandom},
+			})
+		}
+	}, fixedEndpoint(t, answer))
+	ask := asking(t, address, "GET /path?q=1 HTTP/1.1\r\nHost: A.test\r\nX-User: Somebody\r\nCookie: a=b; c=d\r\n\r\n", len(answer))
+	for range 300 {
+		ask()
+	}
+	const requests = 2000
+	if n := testing.AllocsPerRun(1, func() {
+		for range requests {
+			ask()
+		}
+	}); n > requests/50 {
+		t.Errorf("%v allocations for %d requests, want none", n, requests)
+	}
+}
+
 // asking returns a function that sends a request and reads the answer, of at
 // least so many bytes.
 func asking(t *testing.T, address, request string, answer int) func() {

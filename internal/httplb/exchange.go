@@ -33,11 +33,12 @@ type exchange struct {
 	tls     *tls.ConnectionState
 	trusted bool // the peer is a trusted proxy
 
-	lb       *plan.LoadBalancer
-	lbs      *balancerStats
-	facts    steer.Facts
-	decision steer.Decision
-	binding  binding
+	lb        *plan.LoadBalancer
+	lbs       *balancerStats
+	facts     steer.Facts
+	decision  steer.Decision
+	binding   binding
+	judgement judgement
 
 	host     []byte // as the client sent it
 	trailers bool   // the client takes them
@@ -106,6 +107,7 @@ func (x *exchange) detach() {
 	x.peer, x.secure, x.trusted = netip.AddrPort{}, false, false
 	x.decision, x.facts = steer.Decision{}, steer.Facts{}
 	x.binding.line = x.binding.line[:0]
+	clear(x.judgement.applied[:cap(x.judgement.applied)])
 	x.isHead, x.upgrading, x.chunked, x.resend = false, false, false, false
 	x.res.Reset()
 	x.record = record{text: x.text[:0]}
@@ -113,7 +115,7 @@ func (x *exchange) detach() {
 
 // trim gives up what a request has made large.
 func (x *exchange) trim() {
-	trim(&x.out, &x.hold, &x.text, &x.host, &x.protocol, &x.binding.key)
+	trim(&x.out, &x.hold, &x.text, &x.host, &x.protocol, &x.binding.key, &x.judgement.made)
 	if cap(x.coding.Trailer()) > keepBuffer {
 		x.coding = h1.Chunked{}
 	}
@@ -138,6 +140,11 @@ func (x *exchange) run(req *h1.Request, first []byte, complete bool) (result out
 	}
 	x.lbs = x.snap.balancers[x.lb.Index]
 	x.lbs.requests.Inc()
+	if len(x.lb.Rules) > 0 {
+		if response := x.judge(req); response != nil {
+			return x.respond(response)
+		}
+	}
 	x.bind(req)
 	var ok bool
 	x.decision, ok = steer.Choose(x.lb, &x.facts, &x.rnd, x.start.Wall())
@@ -488,7 +495,12 @@ func (x *exchange) fail(f *failure, err error) outcome {
 	x.upload.end()
 	x.drop(true)
 	x.status = f.status
-	if err := x.s.page(f); err != nil {
+	return x.answerSelf(f.status, f.title, f.lines(), f.page())
+}
+
+// answerSelf answers with a page of our own.
+func (x *exchange) answerSelf(status int, reason, lines, body string) outcome {
+	if err := x.s.page(status, reason, lines, body); err != nil {
 		x.clientGone = true
 		x.s.cut()
 		return outcomeCut

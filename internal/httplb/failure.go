@@ -68,6 +68,17 @@ var (
 // allowLine goes with a 405.
 const allowLine = "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"
 
+// lines returns the lines of the failure's error page.
+func (f *failure) lines() string {
+	if f == failMethod {
+		return pageLines + allowLine
+	}
+	return pageLines
+}
+
+// pageLines are those of all error pages.
+const pageLines = "Content-Type: text/plain; charset=utf-8\r\nCache-Control: no-store\r\n"
+
 // page returns the body of the failure's error page.
 func (f *failure) page() string {
 	return strconv.Itoa(f.status) + " " + f.title + "\n\n" + f.text + "\n"

@@ -284,19 +284,17 @@ func (s *h2stream) end(trailer []byte) error {
 	return s.write(nil, true)
 }
 
-func (s *h2stream) page(f *failure) error {
-	body := f.page()
-	lines := append(s.buf[:0], "content-type: text/plain; charset=utf-8\r\ncache-control: no-store\r\n"...)
-	lines = appendLength(lines, int64(len(body)))
-	if f.status == 405 {
-		lines = append(lines, allowLine...)
+func (s *h2stream) page(status int, _, lines, body string) error {
+	out := append(s.buf[:0], lines...)
+	if hasLength(status) {
+		out = appendLength(out, int64(len(body)))
 	}
-	s.countHead(len(lines))
+	s.countHead(len(out))
 	if s.x.isHead {
 		body = ""
 	}
 	s.out += int64(len(body))
-	at := len(lines)
-	s.buf = append(lines, body...)
-	return s.wrote(s.st.RespondBody(f.status, s.buf[:at], s.buf[at:], true))
+	at := len(out)
+	s.buf = append(out, body...)
+	return s.wrote(s.st.RespondBody(status, s.buf[:at], s.buf[at:], true))
 }

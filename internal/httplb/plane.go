@@ -62,8 +62,9 @@ type watchedClient struct {
 // once it is published.
 type snapshot struct {
 	plan      *plan.Plan
-	upstreams []*upstream      // by endpoint index
-	balancers []*balancerStats // by load balancer index
+	upstreams []*upstream            // by endpoint index
+	balancers []*balancerStats       // by load balancer index
+	rules     [][]*telemetry.Counter // by load balancer and rule index
 	sources   loop.Sources
 	log       *telemetry.AccessLog // nil when there is none
 }
@@ -227,6 +228,11 @@ func (p *Plane) snapshot(pl *plan.Plan, log *telemetry.AccessLog) (*snapshot, er
 			p.balancers[b.Name] = stats
 		}
 		s.balancers = append(s.balancers, stats)
+		counters := make([]*telemetry.Counter, len(b.Rules))
+		for i := range b.Rules {
+			counters[i] = stats.rule(b.Rules[i].Name)
+		}
+		s.rules = append(s.rules, counters)
 	}
 	return s, nil
 }

@@ -39,6 +39,7 @@ func (x *exchange) begin(start loop.Time) {
 	x.record = record{start: start, text: x.text[:0]}
 	x.snap = x.ln.plane.snap.Load()
 	x.lb, x.lbs = nil, nil
+	x.judgement.applied = x.judgement.applied[:0]
 	x.isHead, x.trusted = false, false
 	x.decision.Pool, x.decision.Endpoint = nil, nil
 	x.upload.begin(x, true)
@@ -131,7 +132,7 @@ func (x *exchange) log(log *telemetry.AccessLog, bytesIn, bytesOut int64) {
 		}
 	}
 	if x.lb != nil {
-		r.LoadBalancer = x.lb.Name
+		r.LoadBalancer, r.Rules = x.lb.Name, x.judgement.applied
 	}
 	if x.decision.Pool != nil {
 		r.Pool, r.Endpoint, r.Reason = x.decision.Pool.Name, x.decision.Endpoint.Name, x.decision.Reason.String()

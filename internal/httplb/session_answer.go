@@ -149,14 +149,15 @@ func (s *session) move(from loop.Conn, n int64, how loop.Moving) (moved int64, e
 	return moved, endpointErr, clientErr
 }
 
-func (s *session) page(f *failure) error {
-	body := f.page()
-	out := h1.AppendStatusLine(s.out[:0], f.status, f.title)
-	out = append(out, "Content-Type: text/plain; charset=utf-8\r\nCache-Control: no-store\r\nContent-Length: "...)
-	out = h1.AppendUint(out, uint64(len(body)))
-	out = append(out, h1.CRLF...)
-	if f.status == 405 {
-		out = append(out, allowLine...)
+// hasLength reports whether an answer of ours with a status says how long it is:
+// one that never has a body does not (RFC 9110 section 8.6).
+func hasLength(status int) bool { return status != 204 && status != 304 }
+
+func (s *session) page(status int, reason, lines, body string) error {
+	out := h1.AppendStatusLine(s.out[:0], status, reason)
+	out = append(out, lines...)
+	if hasLength(status) {
+		out = appendLength(out, int64(len(body)))
 	}
 	out = s.connectionLine(out)
 	out = append(out, h1.CRLF...)

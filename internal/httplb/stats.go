@@ -113,8 +113,23 @@ type balancerStats struct {
 	duration   telemetry.Histogram
 	budget     budget
 
+	rules map[string]*telemetry.Counter // requests that a rule applied to, by its name; guarded by Plane.mu
+
 	sessions atomic.Pointer[affinity.Table] // of affinity by headers, once there is one
 	evicted  telemetry.Counter              // sessions that gave way to others
+}
+
+// rule returns the counter of a rule. Plane.mu is held.
+func (b *balancerStats) rule(name string) *telemetry.Counter {
+	c := b.rules[name]
+	if c == nil {
+		if b.rules == nil {
+			b.rules = make(map[string]*telemetry.Counter)
+		}
+		c = new(telemetry.Counter)
+		b.rules[name] = c
+	}
+	return c
 }
 
 // table returns the table of sessions.
@@ -161,6 +176,7 @@ var (
 
 	descRequests  = counter("fairlead_http_requests_total", "Requests by class of the answer's status; none where there was no answer.", "load_balancer", "class")
 	descRetries   = counter("fairlead_http_retries_total", "Requests that another endpoint was asked for after a failure.", "load_balancer")
+	descRules     = counter("fairlead_rule_applied_total", "Requests that a rule applied to.", "load_balancer", "rule")
 	descEvicted   = counter("fairlead_sessions_evicted_total", "Sessions by headers that were not over and gave way to others, as their table was full.", "load_balancer")
 	descExhausted = counter("fairlead_http_retries_refused_total", "Retries that the budget did not allow.", "load_balancer")
 	descGone      = counter("fairlead_http_client_gone_total", "Requests whose client went away before the end of the answer.", "load_balancer")
@@ -186,9 +202,12 @@ func (p *Plane) Collect(e *telemetry.Emitter) {
 	if snap == nil {
 		return
 	}
-	for _, b := range snap.balancers {
+	for i, b := range snap.balancers {
 		if b != nil {
 			b.collect(e)
+		}
+		for j, n := range snap.rules[i] {
+			e.Counter(descRules, n.Load(), b.name, snap.plan.LoadBalancers[i].Rules[j].Name)
 		}
 	}
 	for _, c := range p.tlsClients() {

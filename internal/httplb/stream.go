@@ -42,8 +42,8 @@ type stream interface {
 	move(from loop.Conn, n int64, how loop.Moving) (moved int64, endpointErr, clientErr error)
 	// end ends an answer that was not the last at once.
 	end(trailer []byte) error
-	// page answers with an error page.
-	page(f *failure) error
+	// page answers with a page of our own: lines of the head, and the body.
+	page(status int, reason, lines, body string) error
 	// cut breaks an answer off so that the client knows it is not whole.
 	cut()
 

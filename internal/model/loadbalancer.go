@@ -84,7 +84,7 @@ type LoadBalancer struct {
 	// those after a refused connection, which cost the endpoint nothing, do
 	// not count. Default 0.2.
 	RetryBudget float64 `yaml:"retry_budget"`
-	// Conditions on the request, and what they change.
+	// Conditions on the request, and what they change; up to 1000.
 	Rules []Rule `yaml:"rules"`
 	// How long connections to an endpoint that was removed may go on; layer 4
 	// only, 0s to 1h. Default 0s.

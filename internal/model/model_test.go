@@ -220,3 +220,15 @@ func TestValidateOfManyThings(t *testing.T) {
 		t.Errorf("took %v", took)
 	}
 }
+
+func TestManyRules(t *testing.T) {
+	for _, n := range []int{maxRules, maxRules + 1} {
+		var c Config
+		c.SetDefaults()
+		c.LoadBalancers = []LoadBalancer{{Name: "x", Rules: make([]Rule, n)}}
+		refused := slices.ContainsFunc(c.Validate(), func(p Problem) bool { return strings.Contains(p.Text, "rules: want at most") })
+		if refused != (n > maxRules) {
+			t.Errorf("%d rules are refused: %v", n, refused)
+		}
+	}
+}

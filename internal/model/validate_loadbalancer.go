@@ -204,7 +204,7 @@ func (v *validator) steering(at Place, lb *LoadBalancer) {
 	policies := []SteeringPolicy{lb.Policy()}
 	for i := range lb.Rules {
 		if o := lb.Rules[i].Overrides; o != nil {
-			policies = append(policies, o.apply(lb).Policy())
+			policies = append(policies, o.Apply(lb).Policy())
 		}
 	}
 	v.unread(at, policies, lb.RegionPools, lb.CountryPools, lb.PopPools, &lb.RandomSteering)
@@ -366,7 +366,13 @@ func (v *validator) affinityHeader(at Place, name string) bool {
 	return ok
 }
 
+// maxRules bounds the rules of a load balancer, all of which a request may run.
+const maxRules = 1000
+
 func (v *validator) rules(at Place, lb *LoadBalancer) {
+	if n := len(lb.Rules); n > maxRules {
+		v.bad(at, "%d rules: want at most %d", n, maxRules)
+	}
 	names := uniques{}
 	for i := range lb.Rules {
 		r := &lb.Rules[i]
@@ -415,7 +421,7 @@ func (v *validator) overrides(at Place, lb *LoadBalancer, o *Overrides) {
 	if o.TTL != 0 {
 		v.wholeSeconds(at.Key("ttl"), o.TTL, time.Second, 24*time.Hour)
 	}
-	changed := o.apply(lb)
+	changed := o.Apply(lb)
 	v.unread(at, []SteeringPolicy{changed.Policy()}, o.RegionPools, o.CountryPools, o.PopPools, o.RandomSteering)
 	if o.DefaultPools != nil || o.SteeringPolicy != "" || o.RandomSteering != nil {
 		v.choice(at, changed)
@@ -428,8 +434,8 @@ func (v *validator) overrides(at Place, lb *LoadBalancer, o *Overrides) {
 	}
 }
 
-// apply returns lb with the settings of o in place of its own.
-func (o *Overrides) apply(lb *LoadBalancer) *LoadBalancer {
+// Apply returns lb with the settings of o in place of its own.
+func (o *Overrides) Apply(lb *LoadBalancer) *LoadBalancer {
 	c := *lb
 	if o.DefaultPools != nil {
 		c.DefaultPools = o.DefaultPools

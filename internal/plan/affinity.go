@@ -24,7 +24,11 @@ type Affinity struct {
 	Headers    []KeyHeader
 	AllHeaders bool
 	// TTL is how long a session lasts.
-	TTL      time.Duration
+	TTL time.Duration
+	// Renew gives a session a new end with each answer, with the endpoint that it
+	// has: a rule has set TTL for those that it applies to, so that what they are
+	// at can be finished.
+	Renew    bool
 	SameSite model.SameSite
 	Secure   model.SecureCookie
 	// Failover says what becomes of a session whose endpoint fails.
@@ -74,7 +78,9 @@ func SessionIdentity(pool, name, address string) uint64 {
 // a load balancer needs it.
 func SessionKeys(c *model.Config) (file string, needed bool) {
 	needed = slices.ContainsFunc(c.LoadBalancers, func(b model.LoadBalancer) bool {
-		return b.Enabled && hasCookie(b.SessionAffinity)
+		return b.Enabled && (hasCookie(b.SessionAffinity) || slices.ContainsFunc(b.Rules, func(r model.Rule) bool {
+			return r.Overrides != nil && hasCookie(r.Overrides.SessionAffinity)
+		}))
 	})
 	return filepath.Join(c.DataDir, "session_keys"), needed
 }

@@ -59,7 +59,9 @@ func Compile(c *model.Config, revision uint64, t Tables) (*Plan, error) {
 		}
 	}
 	for i := range c.LoadBalancers {
-		k.loadBalancer(&c.LoadBalancers[i])
+		if err := k.loadBalancer(&c.LoadBalancers[i]); err != nil {
+			return nil, fmt.Errorf("load balancer %q: %w", c.LoadBalancers[i].Name, err)
+		}
 	}
 	for i := range c.Listeners {
 		bind, err := bindAddress(c.Listeners[i].Address)
@@ -183,12 +185,26 @@ func serverName(p *Pool, m *model.Endpoint, host string) string {
 	return name
 }
 
-func (k *compiler) loadBalancer(m *model.LoadBalancer) {
+func (k *compiler) loadBalancer(m *model.LoadBalancer) error {
 	if !m.Enabled {
-		return
+		return nil
 	}
+	b := k.balancer(m)
+	b.Index = len(k.plan.LoadBalancers)
+	if err := k.rules(b, m); err != nil {
+		return err
+	}
+	k.plan.LoadBalancers = append(k.plan.LoadBalancers, b)
+	if b.Proxied {
+		k.plan.hosts.add(b)
+	}
+	return nil
+}
+
+// balancer compiles all of a load balancer but its rules.
+func (k *compiler) balancer(m *model.LoadBalancer) *LoadBalancer {
 	b := &LoadBalancer{
-		Index: len(k.plan.LoadBalancers), Name: model.CanonicalHost(m.Name), Proxied: m.Proxied, Policy: m.Policy(),
+		Name: model.CanonicalHost(m.Name), Proxied: m.Proxied, Policy: m.Policy(),
 		Default: k.poolList(m.DefaultPools), Fallback: k.pools[m.FallbackPool], RetryBudget: m.RetryBudget,
 		Regions: mapPools(k, m.RegionPools), Countries: mapPools(k, m.CountryPools), PoPs: mapPools(k, m.PopPools),
 		AcrossPools: m.AdaptiveRouting.FailoverAcrossPools,
@@ -201,10 +217,7 @@ func (k *compiler) loadBalancer(m *model.LoadBalancer) {
 		b.Weights = append(b.Weights, m.RandomSteering.Weight(p.Name))
 	}
 	b.Table = pick.NewAlias(b.Weights)
-	k.plan.LoadBalancers = append(k.plan.LoadBalancers, b)
-	if b.Proxied {
-		k.plan.hosts.add(b)
-	}
+	return b
 }
 
 // pools yields all pools that traffic may be steered to, some more than once.

@@ -10,13 +10,9 @@ import (
 func Conditions(c *model.Config) (problems []model.Problem) {
 	for i := range c.LoadBalancers {
 		b := &c.LoadBalancers[i]
-		mode := rules.ModeDNS
-		if b.Proxied {
-			mode = rules.ModeHTTP
-		}
 		for j := range b.Rules {
 			at := model.Place{}.Key("load_balancers").Item(i, b.Name).Key("rules").Item(j, b.Rules[j].Name).Key("condition")
-			program, err := rules.Compile(b.Rules[j].Condition, mode)
+			program, err := rules.Compile(b.Rules[j].Condition, ruleMode(b))
 			if err != nil {
 				problems = append(problems, model.Problem{Path: at.Path, Text: at.Text + ": " + err.Error()})
 				continue

@@ -88,6 +88,10 @@ type LoadBalancer struct {
 	Sheds bool
 	// Affinity is how clients keep their endpoints; nil where they do not.
 	Affinity *Affinity
+
+	// Rules are those that run, in their order.
+	Rules    []Rule
+	variants *variants // nil without rules
 }
 
 // Shedding is what a pool turns away.

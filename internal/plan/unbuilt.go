@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"fairlead/internal/model"
+	"fairlead/internal/rules"
 )
 
 // Unbuilt returns what c asks for and no plane can do. Such a file is valid,
@@ -79,6 +80,27 @@ func (u *unbuilt) loadBalancer(at model.Place, b *model.LoadBalancer) {
 	var defaults model.LoadBalancer
 	defaults.SetDefaults()
 	u.when(b.TTL != defaults.TTL, at.Key("ttl"), "only DNS answers have one, and there is no DNS plane")
-	u.when(len(b.Rules) > 0, at.Key("rules"), "rules are not run")
+	for i := range b.Rules {
+		u.rule(at.Key("rules").Item(i, b.Rules[i].Name), b, &b.Rules[i])
+	}
 	u.when(b.ConnectionDrainingTimeout > 0, at.Key("connection_draining_timeout"), "there is no layer 4 plane")
+}
+
+// rule looks at a rule whose condition is valid.
+func (u *unbuilt) rule(at model.Place, b *model.LoadBalancer, r *model.Rule) {
+	if program, err := rules.Compile(r.Condition, ruleMode(b)); err == nil {
+		for _, f := range program.Fields() {
+			u.when(f.Geography(), at.Key("condition"), fmt.Sprintf("%s is not known: no geography is looked up", f))
+		}
+	}
+	o := r.Overrides
+	if o == nil {
+		return
+	}
+	at = at.Key("overrides")
+	u.when(o.SteeringPolicy == model.SteerCapacity, at.Key("steering_policy"), "no steering policy reads capacities")
+	u.when(o.TTL != 0, at.Key("ttl"), "only DNS answers have one, and there is no DNS plane")
+	if a := o.SessionAffinityAttributes; a != nil {
+		u.when(a.DrainDuration > 0, at.Key("session_affinity_attributes").Key("drain_duration"), "nothing is drained")
+	}
 }

@@ -224,6 +224,10 @@ var schema = [numFields]FieldInfo{
 		"Address of the ECS option; missing without one.", 0, 0},
 }
 
+// Geography reports whether a field is known by where an address is, and so only
+// where that is looked up.
+func (f Field) Geography() bool { return FieldClientCountry <= f && f <= FieldClientASN }
+
 // Schema lists all fields.
 func Schema() []FieldInfo { return append([]FieldInfo(nil), schema[:]...) }
 

@@ -19,6 +19,8 @@ type AccessRecord struct {
 	Listener, LoadBalancer, Pool, Endpoint string
 	// Reason is why the pool was chosen, a constant text of package steer.
 	Reason string
+	// Rules are the names of the rules that applied, in their order.
+	Rules []string
 	// Client is who the request is from: the peer, or what a trusted proxy
 	// says, then with port 0. Peer is the other end of the connection.
 	Client, Peer netip.AddrPort
@@ -72,6 +74,9 @@ func appendRecord(b []byte, r *AccessRecord) []byte {
 	e.text("pool", r.Pool)
 	e.text("endpoint", r.Endpoint)
 	e.text("reason", r.Reason)
+	if len(r.Rules) > 0 {
+		e.texts("rules", r.Rules)
+	}
 	e.address("client", r.Client)
 	e.address("peer", r.Peer)
 	e.text("protocol", r.Protocol)
@@ -133,6 +138,19 @@ func (l *line) text(k, v string) {
 		v, l.cut = v[:runeStart(v, MaxField)], true
 	}
 	l.b = appendQuoted(l.b, v)
+}
+
+// texts appends a list of names, which need not be cut.
+func (l *line) texts(k string, list []string) {
+	l.key(k)
+	l.b = append(l.b, '[')
+	for i, v := range list {
+		if i > 0 {
+			l.b = append(l.b, ',')
+		}
+		l.b = appendQuoted(l.b, v)
+	}
+	l.b = append(l.b, ']')
 }
 
 func (l *line) bytes(k string, v []byte) {

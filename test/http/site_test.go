@@ -46,6 +46,7 @@ type site struct {
 	listener  string   // keys of the listener
 	tls       bool     // the listener speaks https
 	top       string   // lines of the top level, in block style
+	pools     string   // further pools
 }
 
 // server is a running site.
@@ -73,9 +74,9 @@ func (s site) start(t *testing.T) server {
 %s
 access_log: {output: %q}
 listeners: [{name: web, address: "127.0.0.1:0", %s%s}]
-pools: [{name: p, endpoints: [%s]%s}]
+pools: [{name: p, endpoints: [%s]%s}%s]
 load_balancers: [{name: %s, proxied: true, default_pools: [p]%s}]
-`, s.top, filepath.Join(t.TempDir(), "access.log"), protocol, more(s.listener), strings.Join(endpoints, ", "), more(s.pool), host, more(s.balancer)))
+`, s.top, filepath.Join(t.TempDir(), "access.log"), protocol, more(s.listener), strings.Join(endpoints, ", "), more(s.pool), more(s.pools), host, more(s.balancer)))
 	return server{n, n.Addr("web"), ca}
 }
 
