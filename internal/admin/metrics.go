@@ -121,6 +121,9 @@ func (s *Server) Collect(e *telemetry.Emitter) {
 	for _, pool := range p.Pools {
 		collectPool(e, pool, changes)
 		for _, endpoint := range pool.Endpoints {
+			if endpoint.Removed {
+				continue // another one may have its name
+			}
 			collectEndpoint(e, endpoint, changes)
 		}
 	}

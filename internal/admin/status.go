@@ -129,6 +129,21 @@ type Endpoint struct {
 	Average         float64 `json:"average_ms,omitempty"`
 	OpenRequests    int64   `json:"open_requests"`
 	OpenConnections int64   `json:"open_connections"`
+	// Draining is there while sessions stay although the endpoint was disabled
+	// or removed.
+	Draining *Drain `json:"draining,omitempty"`
+}
+
+// Drain is the way of an endpoint out of service.
+type Drain struct {
+	// Removed is whether the file has the endpoint no more.
+	Removed bool      `json:"removed"`
+	Since   time.Time `json:"since"`
+	// Until is when the last sessions are moved.
+	Until time.Time `json:"until"`
+	// Sessions is about how many sessions made a request there within the last
+	// one to two minutes.
+	Sessions int `json:"sessions"`
 }
 
 func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
@@ -245,7 +260,10 @@ func poolStatus(p *plan.Pool, now time.Time) Pool {
 		Endpoints: []Endpoint{},
 	}
 	for _, e := range p.Endpoints {
-		out.Endpoints = append(out.Endpoints, endpoint(e))
+		if e.Removed {
+			out.EndpointsTotal--
+		}
+		out.Endpoints = append(out.Endpoints, endpoint(e, now))
 	}
 	return out
 }
@@ -262,16 +280,20 @@ func profile(p *plan.Pool, now time.Time) Profile {
 	return out
 }
 
-func endpoint(e *plan.Endpoint) Endpoint {
+func endpoint(e *plan.Endpoint, now time.Time) Endpoint {
 	d := e.Health.Detail()
 	average, _ := e.Health.Latency().Value()
-	return Endpoint{
+	out := Endpoint{
 		Name: e.Name, Address: e.Key, Resolved: resolved(e), Enabled: e.Enabled, Weight: e.Weight,
 		Verdict: e.Health.Verdict().String(), Since: d.Since.UTC(),
 		Checked: d.Checked.UTC(), Failure: d.Failure, Cause: d.Cause, Code: d.Code, RTT: millis(d.RTT),
 		Average:      millis(average),
 		OpenRequests: e.Load.Requests(), OpenConnections: e.Load.Connections(),
 	}
+	if e.Draining(now) {
+		out.Draining = &Drain{Removed: e.Removed, Since: e.Left.UTC(), Until: e.Until.UTC(), Sessions: e.Load.SessionsLately(now)}
+	}
+	return out
 }
 
 // resolved returns the addresses of an endpoint that has a host name.

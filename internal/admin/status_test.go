@@ -86,7 +86,7 @@ func newNode(t *testing.T) *node {
 	loads := &load.Table{}
 	resolver := resolve.New(resolve.Config{})
 	t.Cleanup(resolver.Close)
-	p, err := plan.Compile(c, 3, plan.Tables{Health: n.health, Load: loads, Resolver: resolver})
+	p, err := plan.Compile(c, &plan.Plan{Revision: 2}, plan.Tables{Health: n.health, Load: loads, Resolver: resolver})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ const maxCookies = 8
 type binding struct {
 	opener  affinity.Opener
 	session affinity.Session // that the client has named
+	hash    uint64           // of what it is known by, where its endpoint leaves
 	held    bool             // the endpoint that was chosen is the session's; its setting says what a failure leads to
 	overTLS bool             // the client speaks TLS, to us or to a trusted proxy
 	line    []byte           // a Set-Cookie line for the answer, or empty
@@ -72,6 +73,9 @@ func (x *exchange) bind(req *h1.Request) {
 			}
 			if e := a.Endpoint(s.Endpoint); e != nil {
 				x.binding.session, x.facts.Session = s, e
+				if e.Leaving() {
+					x.binding.hash = sessionHash(value)
+				}
 				break
 			}
 		}
@@ -112,7 +116,7 @@ func (x *exchange) bindByHeaders(req *h1.Request, a *plan.Affinity) {
 	table := x.lbs.table()
 	x.binding.slot = table.Slot(key)
 	if endpoint, ok := table.Get(x.binding.slot, uptime(x.start), int64(a.TTL/time.Second)); ok {
-		x.facts.Session = a.Endpoint(endpoint)
+		x.facts.Session, x.binding.hash = a.Endpoint(endpoint), x.facts.Key
 	}
 }
 

@@ -88,7 +88,7 @@ func testPlane(t testing.TB, kind string, change func(*model.Config), endpoints 
 	if change != nil {
 		change(c)
 	}
-	pl, err := plan.Compile(c, 1, plan.Tables{Health: health.NewTable(quiet), Load: new(load.Table), Resolver: resolve.New(resolve.Config{})})
+	pl, err := plan.Compile(c, nil, plan.Tables{Health: health.NewTable(quiet), Load: new(load.Table), Resolver: resolve.New(resolve.Config{})})
 	if err != nil {
 		t.Fatal(err)
 	}

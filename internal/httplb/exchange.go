@@ -57,6 +57,7 @@ type exchange struct {
 	counted  bool   // as open at the chosen endpoint
 
 	conn   *upstreamConn
+	stay   stay
 	upload upload
 	res    h1.Response
 	coding h1.Chunked
@@ -151,7 +152,9 @@ func (x *exchange) run(req *h1.Request, first []byte, complete bool) (result out
 	if !ok {
 		return x.fail(failNoPool, nil)
 	}
-	x.binding.held = x.decision.Reason == steer.ReasonSession
+	if x.binding.held = x.decision.Reason == steer.ReasonSession; x.binding.held && x.decision.Endpoint.Leaving() {
+		x.decision.Endpoint.Load.SessionMet(x.binding.hash, x.start.Wall())
+	}
 
 	x.upgrading = req.Upgrade != nil && req.Body == h1.BodyNone && switchable(req.Upgrade)
 	x.chunked = req.Body == h1.BodyChunked
@@ -180,6 +183,7 @@ func (x *exchange) run(req *h1.Request, first []byte, complete bool) (result out
 // settle ends what is still open when the exchange is over, which after a
 // defect may be anything.
 func (x *exchange) settle() {
+	x.remained()
 	x.upload.end()
 	x.drop(true)
 	x.leave()

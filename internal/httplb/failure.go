@@ -52,6 +52,9 @@ var (
 	failNoPool      = &failure{status: 530, title: "No Healthy Pool", text: "No server can take the request.", reason: "no_pool"}
 	failResolve     = &failure{status: 530, title: "Name Not Resolved", text: "The server's name has no address (1016).", reason: "name_not_resolved", again: true, free: true}
 
+	// What ends an answer that has begun; no page has it.
+	failDrained = &failure{status: 503, title: "Service Unavailable", text: "The server is being taken out of service.", reason: "drained"}
+
 	// What h1 refuses with a status of its own.
 	failMethod      = &failure{status: 405, title: "Method Not Allowed", text: "CONNECT is not served.", reason: "connect"}
 	failTarget      = &failure{status: 414, title: "URI Too Long", text: "The address asked for is too long.", reason: "target_too_long"}
@@ -61,7 +64,7 @@ var (
 	failVersion     = &failure{status: 505, title: "HTTP Version Not Supported", text: "HTTP/1.1 and HTTP/1.0 are served.", reason: "version"}
 
 	failures = []*failure{failBadRequest, failTimeout, failNoHost, failUnknown, failEmpty, failRefused, failConnect,
-		failUnreachable, failAnswer, failTLS, failBusy, failTunnel, failCertificate, failNoPool, failResolve,
+		failUnreachable, failAnswer, failTLS, failBusy, failTunnel, failCertificate, failNoPool, failResolve, failDrained,
 		failMethod, failTarget, failExpectation, failHeader, failCoding, failVersion}
 )
 

@@ -414,7 +414,11 @@ func (p *Plane) sweep() {
 		p.onDrivers(func(d loop.Driver) {
 			now := loop.Now()
 			for i, u := range snap.upstreams {
-				u.sweep(d.Index(), snap.plan.Endpoints[i], now)
+				e := snap.plan.Endpoints[i]
+				u.sweep(d.Index(), e, now)
+				if e.Leaving() {
+					u.endDrained(d.Index(), snap.plan, e, now.Wall())
+				}
 			}
 		})
 		now := loop.Now()

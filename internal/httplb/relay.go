@@ -72,6 +72,9 @@ func (x *exchange) answer(b []byte, err error) outcome {
 func (x *exchange) passOn(b []byte) outcome {
 	keep := !x.res.Close
 	var endpointErr, clientErr error
+	if x.res.Body != h1.BodyNone && x.res.Length != int64(len(b)) {
+		x.remain(false)
+	}
 	switch x.res.Body {
 	case h1.BodyNone:
 		keep = keep && len(b) == 0
@@ -96,9 +99,16 @@ func (x *exchange) passOn(b []byte) outcome {
 		keep = false
 		endpointErr, clientErr = x.endlessBody(b)
 	}
+	drained := x.remained()
 	switch {
 	case clientErr != nil:
 		return x.clientLost(clientErr)
+	case drained && endpointErr != nil:
+		x.failure, x.cause = failDrained, endpointErr
+		x.upload.end()
+		x.drop(true)
+		x.s.cut()
+		return outcomeCut
 	case isClients(endpointErr):
 		return x.clientLost(endpointErr)
 	case endpointErr != nil:
@@ -109,7 +119,7 @@ func (x *exchange) passOn(b []byte) outcome {
 		x.s.cut()
 		return outcomeCut
 	}
-	if x.upload.end() && keep {
+	if x.upload.end() && keep && !drained {
 		x.over = loop.Now()
 		x.upstream().put(x.d, x.conn, x.decision.Pool, x.over)
 		x.conn = nil
@@ -214,7 +224,11 @@ func (x *exchange) switchProtocols(b []byte) outcome {
 	}
 	var in, out int64
 	if err == nil {
+		x.remain(true)
 		in, out, err = loop.Relay(x.d, client, x.conn.Conn, x.ln.set.Load().UpgradeIdleTimeout)
+		if x.remained() {
+			x.failure = failDrained
+		}
 	}
 	x.relayedIn, x.relayedOut = in+int64(len(early)), out+int64(len(b))
 	if err == loop.ErrTimeout {

@@ -213,7 +213,10 @@ func (p *Plane) Collect(e *telemetry.Emitter) {
 	for _, c := range p.tlsClients() {
 		c.client.Collect(e, c.pool)
 	}
-	for _, u := range snap.upstreams {
+	for i, u := range snap.upstreams {
+		if snap.plan.Endpoints[i].Removed {
+			continue // another one may have its name
+		}
 		pool, endpoint := u.key.pool, u.key.endpoint
 		e.Counter(descEndpointRequests, u.stats.requests.Load(), pool, endpoint)
 		e.Counter(descEndpointConnects, u.stats.connects.Load(), pool, endpoint)

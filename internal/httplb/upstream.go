@@ -37,11 +37,12 @@ type upstream struct {
 type ownConns struct {
 	// mu guards what follows for the few instructions of a push or a pop. On
 	// an event loop nobody ever waits for it.
-	mu     sync.Mutex
-	idle   []*upstreamConn // that no request uses, the most recently used last
-	closed bool            // no connection is kept any more
-	shared                 // where HTTP/2 is spoken
-	_      [24]byte        // a cache line of its own
+	mu      sync.Mutex
+	idle    []*upstreamConn // that no request uses, the most recently used last
+	closed  bool            // no connection is kept any more
+	staying *stay           // the first of the answers that sessions have open
+	shared                  // where HTTP/2 is spoken
+	_       [16]byte        // a cache line of its own
 }
 
 // upstreamKey is what makes connections exchangeable.

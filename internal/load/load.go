@@ -18,7 +18,8 @@ type Counter struct {
 	requests    atomic.Int64
 	connections atomic.Int64
 	turn        atomic.Uint64
-	_           [40]byte
+	sessions    atomic.Pointer[Sessions]
+	_           [32]byte
 }
 
 // Requests returns the requests that are open now.

@@ -28,7 +28,7 @@ func (v *validator) eachLoadBalancer() {
 			v.bad(at.Key("default_pools"), "missing: want at least one pool")
 		}
 		v.pickPools(at, lb.DefaultPools, lb.FallbackPool, lb.RegionPools, lb.CountryPools, lb.PopPools)
-		v.randomSteering(at.Key("random_steering"), &lb.RandomSteering, candidates(lb))
+		v.randomSteering(at.Key("random_steering"), &lb.RandomSteering, lb.Candidates())
 		if lb.SteeringPolicy != "" {
 			enum(v, at.Key("steering_policy"), lb.SteeringPolicy)
 		}
@@ -154,9 +154,9 @@ func (v *validator) poolNames() []string {
 	return names
 }
 
-// candidates returns every pool that a load balancer may choose, by whichever
-// policy and rule.
-func candidates(lb *LoadBalancer) map[string]bool {
+// Candidates returns the name of every pool that a load balancer may choose, by
+// whichever policy and rule.
+func (lb *LoadBalancer) Candidates() map[string]bool {
 	set := map[string]bool{lb.FallbackPool: true}
 	add := func(lists ...[]string) {
 		for _, list := range lists {
@@ -413,7 +413,7 @@ func (v *validator) overrides(at Place, lb *LoadBalancer, o *Overrides) {
 	}
 	v.pickPools(at, o.DefaultPools, o.FallbackPool, o.RegionPools, o.CountryPools, o.PopPools)
 	if o.RandomSteering != nil {
-		v.randomSteering(at.Key("random_steering"), o.RandomSteering, candidates(lb))
+		v.randomSteering(at.Key("random_steering"), o.RandomSteering, lb.Candidates())
 	}
 	if o.SteeringPolicy != "" {
 		enum(v, at.Key("steering_policy"), o.SteeringPolicy)

@@ -69,8 +69,9 @@ type Node struct {
 
 	// What follows belongs to the goroutine of Run, which applies one plan
 	// after the other.
-	before *plan.Plan // the plan that was in force before the current
-	source []byte     // the file that is in force
+	before       *plan.Plan       // the plan that was in force before the current
+	document     *config.Document // the file that is in force
+	retryDrained time.Time        // not before that
 
 	// mu guards what is looked at from outside. It is never held while
 	// anything is waited for: /status and /metrics answer during a reload.
@@ -254,30 +255,40 @@ func (n *Node) read() (*config.Document, error) {
 
 // apply puts a document in force, or changes nothing.
 func (n *Node) apply(ctx context.Context, doc *config.Document) error {
-	old := n.plan.Load()
-	revision := uint64(1)
-	if old != nil {
-		revision = old.Revision + 1
-	}
-	var p *plan.Plan
-	err := n.ensureKeys(doc.Config)
-	if err == nil {
-		p, err = plan.Compile(doc.Config, revision, plan.Tables{Health: n.health, Load: &n.loads, Resolver: n.resolver})
-	}
-	if err == nil {
-		err = n.swap(ctx, p, old)
-	}
+	p, err := n.enforce(ctx, doc)
 	if err != nil {
-		n.settle(old) // forget what the failed plan brought
-		return fmt.Errorf("revision %d: %w", revision, err)
+		return err
 	}
-	n.source = doc.Source
+	n.document = doc
 	n.mu.Lock()
 	n.status.Applied, n.status.Tried, n.status.Error = time.Now(), time.Now(), ""
 	n.mu.Unlock()
 	n.log.Info("configuration is in force", "revision", p.Revision, "listeners", len(p.Listeners),
 		"load_balancers", len(p.LoadBalancers), "pools", len(p.Pools), "endpoints", len(p.Endpoints))
 	return nil
+}
+
+// enforce makes a plan of a document and puts it in force, or changes nothing.
+func (n *Node) enforce(ctx context.Context, doc *config.Document) (*plan.Plan, error) {
+	old := n.plan.Load()
+	var p *plan.Plan
+	err := n.ensureKeys(doc.Config)
+	if err == nil {
+		p, err = plan.Compile(doc.Config, old, plan.Tables{Health: n.health, Load: &n.loads, Resolver: n.resolver})
+	}
+	if err == nil {
+		err = n.swap(ctx, p, old)
+	}
+	if err != nil {
+		n.settle(old) // forget what the failed plan brought
+		revision := uint64(1)
+		if old != nil {
+			revision = old.Revision + 1
+		}
+		return nil, fmt.Errorf("revision %d: %w", revision, err)
+	}
+	n.announceDrains(old, p)
+	return p, nil
 }
 
 // ensureKeys makes the keys of session cookies if they are needed and there are

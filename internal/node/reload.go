@@ -27,6 +27,7 @@ func (n *Node) follow(ctx context.Context, w *watcher, hup <-chan os.Signal) {
 			w.force()
 		case <-tick.C:
 		}
+		n.forgetDrained(ctx, time.Now())
 		if changed, forced := w.look(); changed {
 			n.reload(ctx, forced)
 		}
@@ -80,7 +81,7 @@ func (n *Node) unchanged() bool {
 	data, err := config.Read(n.cfg.File)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return err == nil && n.status.Error == "" && bytes.Equal(data, n.source)
+	return err == nil && n.status.Error == "" && bytes.Equal(data, n.document.Source)
 }
 
 // mayChange refuses what needs a new process.

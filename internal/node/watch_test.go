@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"fairlead/internal/config"
 )
 
 // file is a file in a directory of its own, each state of which is told apart
@@ -261,7 +263,7 @@ func TestWatcherForced(t *testing.T) {
 // failed: then it mends that.
 func TestUnchanged(t *testing.T) {
 	f := newFile(t, "one")
-	n := &Node{cfg: Config{File: f.name}, source: []byte("one")}
+	n := &Node{cfg: Config{File: f.name}, document: &config.Document{Source: []byte("one")}}
 	if !n.unchanged() {
 		t.Error("unchanged() = false of the same text")
 	}

@@ -31,6 +31,8 @@ type Affinity struct {
 	Renew    bool
 	SameSite model.SameSite
 	Secure   model.SecureCookie
+	// Drain is how long sessions stay at an endpoint that was disabled or removed.
+	Drain time.Duration
 	// Failover says what becomes of a session whose endpoint fails.
 	Failover model.ZeroDowntimeFailover
 
@@ -51,6 +53,10 @@ func (a *Affinity) Endpoint(identity uint64) *Endpoint { return a.endpoints[iden
 
 // Cookie reports whether sessions are kept in a cookie.
 func (a *Affinity) Cookie() bool { return hasCookie(a.Kind) }
+
+// Remembers reports whether sessions are kept in a cookie or a table, so that they
+// have an end of their own.
+func (a *Affinity) Remembers() bool { return a.Cookie() || a.Kind == model.AffinityHeader }
 
 func hasCookie(kind model.SessionAffinity) bool {
 	return kind == model.AffinityCookie || kind == model.AffinityIPCookie
@@ -104,6 +110,7 @@ func (k *compiler) affinity(b *LoadBalancer, m *model.LoadBalancer) {
 	b.Affinity = &Affinity{
 		Kind: m.SessionAffinity, Balancer: []byte(b.Name), TTL: m.SessionAffinityTTL,
 		SameSite: details.SameSite, Secure: details.Secure, Failover: details.ZeroDowntimeFailover,
+		Drain: drain(m),
 	}
 	switch {
 	case b.Affinity.Cookie():

@@ -37,15 +37,24 @@ const (
 )
 
 // Compile makes a plan of c, which must be valid (model.Config.Validate) and
-// is not to be changed afterwards. Nothing that is in use changes by it, so a
+// is not to be changed afterwards, to follow the plan before, or nil. Nothing that is in use changes by it, so a
 // plan that is compiled and not used does no harm. An error names a file that
 // cannot be read, or a listener whose host name has no address.
-func Compile(c *model.Config, revision uint64, t Tables) (*Plan, error) {
-	k := compiler{
+func Compile(c *model.Config, before *Plan, t Tables) (*Plan, error) {
+	k := &compiler{
 		tables:   t,
-		plan:     &Plan{Revision: revision, Config: c, Node: nodePlace(&c.Node)},
+		plan:     &Plan{Revision: 1, Config: c, Node: nodePlace(&c.Node)},
+		now:      time.Now(),
+		drains:   drains(c),
+		before:   make(map[string]*Pool),
 		pools:    make(map[string]*Pool, len(c.Pools)),
 		monitors: make(map[string]*model.Monitor, len(c.Monitors)),
+	}
+	if before != nil {
+		k.plan.Revision = before.Revision + 1
+		for _, p := range before.Pools {
+			k.before[p.Name] = p
+		}
 	}
 	for i := range c.Monitors {
 		k.monitors[c.Monitors[i].Name] = &c.Monitors[i]
@@ -80,6 +89,10 @@ type compiler struct {
 	pools    map[string]*Pool
 	monitors map[string]*model.Monitor
 	keys     *affinity.Keys // of cookies, if they are needed
+
+	now    time.Time
+	drains map[string]time.Duration // of sessions, the longest by pool
+	before map[string]*Pool         // of the plan before
 }
 
 func (k *compiler) pool(m *model.Pool) error {
@@ -101,22 +114,27 @@ func (k *compiler) pool(m *model.Pool) error {
 		return err
 	}
 	monitor := k.monitors[m.Monitor]
-	members := make([]health.Member, len(m.Endpoints))
-	weights := make([]float64, len(m.Endpoints))
-	keys := make([]string, len(m.Endpoints))
 	for i := range m.Endpoints {
 		e, err := k.endpoint(p, &m.Endpoints[i], m.DefaultPort(), monitor != nil)
 		if err != nil {
 			return fmt.Errorf("endpoint %q: %w", m.Endpoints[i].Name, err)
 		}
 		p.Endpoints = append(p.Endpoints, e)
+	}
+	if err := k.leave(p, m, monitor != nil); err != nil {
+		return err
+	}
+	members := make([]health.Member, len(p.Endpoints))
+	weights := make([]float64, len(p.Endpoints))
+	keys := make([]string, len(p.Endpoints))
+	for i, e := range p.Endpoints {
 		members[i] = health.Member{Endpoint: e.Health, Enabled: e.Enabled}
 		keys[i] = e.Key
 		if e.Enabled {
 			weights[i] = e.Weight
 		}
-		if monitor != nil && m.Enabled && e.Enabled {
-			host, _, _ := model.SplitAddress(m.Endpoints[i].Address) // valid: endpoint took it apart
+		if monitor != nil && m.Enabled && (e.Enabled || e.Draining(k.now)) {
+			host, _, _ := model.SplitAddress(e.declared.Address) // valid: endpoint took it apart
 			name := m.TLS.ServerName
 			if p.TLS {
 				name = e.ServerName // probes judge the certificate that traffic meets
@@ -157,7 +175,7 @@ func (k *compiler) endpoint(p *Pool, m *model.Endpoint, defaultPort int, monitor
 	e := &Endpoint{
 		Index: len(k.plan.Endpoints), Slot: len(p.Endpoints), Name: m.Name, Pool: p,
 		Key: key, Hash: pick.HashKey(key), Session: SessionIdentity(p.Name, m.Name, key), Weight: m.Weight, Enabled: m.Enabled,
-		Host: m.HostHeader(), ServerName: serverName(p, m, host), port: uint16(port),
+		Host: m.HostHeader(), ServerName: serverName(p, m, host), port: uint16(port), declared: m,
 		Health: k.tables.Health.Endpoint(health.Key{Pool: p.Name, Endpoint: m.Name, Address: key}, monitored),
 		Load:   k.tables.Load.Counter(load.Key{Pool: p.Name, Endpoint: m.Name, Address: key}),
 	}

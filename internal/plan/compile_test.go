@@ -448,7 +448,7 @@ func TestCompileNamesWhatCannotBeRead(t *testing.T) {
 	c := declared(t, `
 pools: [{name: secure, protocol: https, tls: {ca: no-such.pem}, endpoints: [{name: a, address: 192.0.2.1}]}]
 `)
-	_, err := Compile(c, 1, tables(t))
+	_, err := Compile(c, nil, tables(t))
 	if err == nil || !strings.HasPrefix(err.Error(), `pool "secure": `) || !strings.Contains(err.Error(), "no-such.pem") {
 		t.Errorf("Compile = %v, want an error that names the pool and the file", err)
 	}

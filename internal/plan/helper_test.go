@@ -40,7 +40,7 @@ func declared(t *testing.T, text string) *model.Config {
 // compiled compiles a configuration.
 func compiled(t *testing.T, text string, revision uint64, tab Tables) *Plan {
 	t.Helper()
-	p, err := Compile(declared(t, text), revision, tab)
+	p, err := Compile(declared(t, text), &Plan{Revision: revision - 1}, tab)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -153,6 +153,11 @@ type Endpoint struct {
 	Session uint64
 	Weight  float64
 	Enabled bool
+	// Left is when an endpoint that is not enabled was so last; the zero time
+	// where it never was, or where nothing drains. Until is when the last load
+	// balancer's sessions leave it. Removed: the file has it no more.
+	Left, Until time.Time
+	Removed     bool
 	// Host replaces the client's Host header, unless empty.
 	Host string
 	// ServerName is asked for and verified in TLS.
@@ -160,6 +165,8 @@ type Endpoint struct {
 
 	Health *health.Endpoint
 	Load   *load.Counter
+
+	declared *model.Endpoint
 
 	addr netip.AddrPort // valid for literal addresses
 	name *resolve.Name  // for host names

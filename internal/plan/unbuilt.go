@@ -76,7 +76,6 @@ func (u *unbuilt) pool(at model.Place, p *model.Pool) {
 func (u *unbuilt) loadBalancer(at model.Place, b *model.LoadBalancer) {
 	u.when(!b.Proxied && b.Enabled, at.Key("proxied"), "only http and https listeners serve load balancers; set proxied: true")
 	u.when(b.SteeringPolicy == model.SteerCapacity, at.Key("steering_policy"), "no steering policy reads capacities")
-	u.when(b.SessionAffinityAttributes.DrainDuration > 0, at.Key("session_affinity_attributes").Key("drain_duration"), "nothing is drained")
 	var defaults model.LoadBalancer
 	defaults.SetDefaults()
 	u.when(b.TTL != defaults.TTL, at.Key("ttl"), "only DNS answers have one, and there is no DNS plane")
@@ -100,7 +99,4 @@ func (u *unbuilt) rule(at model.Place, b *model.LoadBalancer, r *model.Rule) {
 	at = at.Key("overrides")
 	u.when(o.SteeringPolicy == model.SteerCapacity, at.Key("steering_policy"), "no steering policy reads capacities")
 	u.when(o.TTL != 0, at.Key("ttl"), "only DNS answers have one, and there is no DNS plane")
-	if a := o.SessionAffinityAttributes; a != nil {
-		u.when(a.DrainDuration > 0, at.Key("session_affinity_attributes").Key("drain_duration"), "nothing is drained")
-	}
 }

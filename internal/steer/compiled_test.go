@@ -35,7 +35,7 @@ func TestChoosingFromACompiledPlan(t *testing.T) {
 				LoadBalancers: []model.LoadBalancer{lb},
 			}
 			w := newWorld()
-			p, err := plan.Compile(c, 1, plan.Tables{Health: w.health, Load: &w.load})
+			p, err := plan.Compile(c, nil, plan.Tables{Health: w.health, Load: &w.load})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -77,7 +77,7 @@ type EndpointCandidate struct {
 // rotation but draws an endpoint by weight.
 func Explain(lb *plan.LoadBalancer, f *Facts, r Source, now time.Time) Explanation {
 	t := Explanation{Policy: lb.Policy}
-	kept, shedBy := session(f)
+	kept, shedBy := session(lb, f, now)
 	t.Decision, t.OK = chooseWithout(lb, shedBy, f, r, now, &t)
 	if kept.Endpoint != nil {
 		t.Decision, t.OK = kept, true

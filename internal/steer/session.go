@@ -1,6 +1,8 @@
 package steer
 
 import (
+	"time"
+
 	"fairlead/internal/pick"
 	"fairlead/internal/plan"
 )
@@ -13,13 +15,13 @@ func (f *Facts) KeyBy(key []byte) { f.Key, f.Keyed = pick.HashBytes(key), true }
 
 // session returns the decision that a client's session makes. It wins over all
 // steering and weights, whatever the state of the rest of the pool, and yields
-// when its endpoint is down or disabled, or when its pool is disabled or sheds
+// when its endpoint is down, or disabled and drained, or when its pool is disabled or sheds
 // it: then shedBy is the pool, to which the client is not to come back by another
 // way.
-func session(f *Facts) (d Decision, shedBy *plan.Pool) {
+func session(lb *plan.LoadBalancer, f *Facts, now time.Time) (d Decision, shedBy *plan.Pool) {
 	e := f.Session
 	switch {
-	case e == nil || !e.Pool.Enabled || !e.Pool.Health.Up(e.Slot):
+	case e == nil || !e.Pool.Enabled || !e.Health.Up() || !lb.Affinity.Keeps(e, now):
 		return Decision{}, nil
 	case shedsSession(e.Pool, f):
 		return Decision{}, e.Pool

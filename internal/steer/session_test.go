@@ -3,6 +3,7 @@ package steer
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"fairlead/internal/model"
 	"fairlead/internal/pick"
@@ -41,15 +42,35 @@ func TestSession(t *testing.T) {
 			}
 		})
 	}
-	t.Run("disabled", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", []endpoint{{weight: 1, up: true}, {weight: 1, up: true, disabled: true}})
-		f := anyone()
-		f.Session = p.Endpoints[1]
-		if d, _ := Choose(only(p), f, random(), start); d.Endpoint == f.Session {
-			t.Error("the session stays at a disabled endpoint")
-		}
-	})
+	for _, tt := range []struct {
+		name string
+		left time.Time // when it was disabled
+		up   bool
+		kept bool
+	}{
+		{"disabled", time.Time{}, true, false},
+		{"draining", start.Add(-59 * time.Second), true, true},
+		{"drained", start.Add(-time.Minute), true, false},
+		{"draining and down", start.Add(-time.Second), false, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld()
+			p := w.pool("a", []endpoint{{weight: 1, up: true}, {weight: 1, up: tt.up, disabled: true}})
+			lb := only(p)
+			lb.Affinity = &plan.Affinity{Kind: model.AffinityCookie, Drain: time.Minute}
+			f := anyone()
+			f.Session = p.Endpoints[1]
+			f.Session.Left = tt.left
+			d, ok := Choose(lb, f, random(), start)
+			if !ok || (d.Endpoint == f.Session) != tt.kept {
+				t.Errorf("Choose() = %s, want the session kept: %v", d.Endpoint.Name, tt.kept)
+			}
+			f.Session = nil // of a new client
+			if d, ok := Choose(lb, f, random(), start); !ok || d.Endpoint != p.Endpoints[0] {
+				t.Errorf("Choose() = %s for a new client", d.Endpoint.Name)
+			}
+		})
+	}
 }
 
 // A share of the sessions is shed, always those of the same clients.

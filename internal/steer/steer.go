@@ -97,7 +97,7 @@ type Decision struct {
 // nothing can take the request: no candidate can be used and the fallback pool
 // is missing, disabled or without enabled endpoints.
 func Choose(lb *plan.LoadBalancer, f *Facts, r Source, now time.Time) (Decision, bool) {
-	kept, shedBy := session(f)
+	kept, shedBy := session(lb, f, now)
 	if kept.Endpoint != nil {
 		return kept, true
 	}
