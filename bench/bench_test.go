@@ -3,13 +3,21 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
 	"io"
+	"log"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 )
 
 func TestParseReport(t *testing.T) {
@@ -93,6 +101,7 @@ func TestPercentile(t *testing.T) {
 		{[]int32{3, 1, 2}, 50, 2},
 		{hundred, 50, 51},
 		{hundred, 99, 100},
+		{hundred, 100, 100},
 	} {
 		if got := percentile(test.times, test.p); got != test.want {
 			t.Errorf("percentile(%d times, %d) = %v, want %v", len(test.times), test.p, got, test.want)
@@ -151,6 +160,17 @@ func TestParsePSS(t *testing.T) {
 	}
 	if got, err := parsePSS([]byte("Rss: 9000 kB\n")); err == nil {
 		t.Errorf("parsePSS without Pss = %d, want an error", got)
+	}
+}
+
+func TestParseStatm(t *testing.T) {
+	if got, err := parseStatm([]byte("5120 1280 900 300 0 700 0\n")); err != nil || got != 1280 {
+		t.Errorf("parseStatm = %d, %v, want 1280", got, err)
+	}
+	for _, statm := range []string{"", "5120", "5120 x"} {
+		if got, err := parseStatm([]byte(statm)); err == nil {
+			t.Errorf("parseStatm(%q) = %d, want an error", statm, got)
+		}
 	}
 }
 
@@ -218,6 +238,195 @@ func TestTableOfIdleConnections(t *testing.T) {
 	}
 }
 
+func TestTableOfFloods(t *testing.T) {
+	// In each round all of it is as slow as the machine.
+	rounds := func(p99 float64, last flooded) []sample {
+		var samples []sample
+		for _, slow := range []float64{1, 3, 1} {
+			floods := make([]flooded, len(floodNames()))
+			for i := range floods {
+				floods[i] = flooded{felt: felt{Requests: 100, P50: 100 * slow, P99: p99 * slow, Max: 500}, dealt: dealt{Connections: 600, Frames: 9000, Micros: 3e6}, cpu: time.Second, elapsed: 2 * time.Second, memory: 3 << 20}
+			}
+			floods[0] = flooded{felt: felt{Requests: 100, P50: 50 * slow, P99: 200 * slow, Max: 400}, cpu: time.Second, elapsed: 10 * time.Second, memory: 1 << 20}
+			floods[len(floods)-1] = last
+			samples = append(samples, sample{floods: floods})
+		}
+		return samples
+	}
+	results := map[string][]sample{
+		"haproxy":  rounds(800, flooded{felt: felt{Failed: 7}, dealt: dealt{Connections: 1, Micros: 1e6}, elapsed: time.Second}),
+		"fairlead": rounds(300, flooded{felt: felt{Requests: 1, P50: 1, P99: 100, Max: 3}, elapsed: time.Second}),
+	}
+	var out strings.Builder
+	printTable(&out, scenario{title: "floods", floods: true}, options{targets: []string{"haproxy", "fairlead"}, baseline: "haproxy"}, results)
+	for _, want := range []string{
+		"| at rest | haproxy | 50 | 200 | 1.00 | 400 | 0 | - | - | 10 | 1.0 |\n",
+		"| ping | haproxy | 100 | 800 | 4.00 | 500 | 0 | 200 | 3000 | 50 | 3.0 |\n| ping | fairlead | 100 | 300 | 1.50 | 500 |",
+		"| header_bomb | haproxy | +Inf | +Inf | +Inf | +Inf | 7 | 1 | 0 | 0 | 0.0 |\n| header_bomb | fairlead | 1 | 100 | 0.50 |",
+		"**fairlead let no attacker of header_bomb connect",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, out.String())
+		}
+	}
+	for _, never := range []string{"FAILED", "haproxy let no"} {
+		if strings.Contains(out.String(), never) {
+			t.Errorf("the table has %q:\n%s", never, out.String())
+		}
+	}
+	for name, samples := range results {
+		if samples[0].failed() {
+			t.Errorf("%s failed, want that what fails beside an attack is a figure", name)
+		}
+		samples[0].floods[0].felt.Failed = 1
+		if !samples[0].failed() {
+			t.Errorf("%s has not failed, with a request that did at rest", name)
+		}
+	}
+}
+
+func TestSummary(t *testing.T) {
+	if got := summary(nil); got != (felt{}) {
+		t.Errorf("summary of nothing = %+v, want nothing", got)
+	}
+	if got, want := summary([]int32{30, 10, 20}), (felt{Requests: 3, P50: 20, P99: 30, Max: 30}); got != want {
+		t.Errorf("summary = %+v, want %+v", got, want)
+	}
+}
+
+func TestLastLine(t *testing.T) {
+	var got felt
+	if err := lastLine("a warning\n{\"requests\": 3}\n", &got); err != nil || got.Requests != 3 {
+		t.Errorf("lastLine = %+v, %v, want 3 requests", got, err)
+	}
+	for _, out := range []string{"", "panic\n", "{\"requests\": 3}\nkilled\n"} {
+		if err := lastLine(out, &got); err == nil {
+			t.Errorf("lastLine(%q): no error", out)
+		}
+	}
+}
+
+// TestAttacks reads what attackers write with another's HTTP/2.
+func TestAttacks(t *testing.T) {
+	want := map[string]string{
+		"rapid_reset":    "HEADERS/1 RST_STREAM/1 HEADERS/3 RST_STREAM/3",
+		"made_you_reset": "HEADERS/1 WINDOW_UPDATE/1 HEADERS/3 WINDOW_UPDATE/3",
+		"ping":           "PING/0 PING/0",
+		"settings":       "SETTINGS/0 SETTINGS/0",
+		"window_update":  "WINDOW_UPDATE/0 WINDOW_UPDATE/0",
+		"priority":       "PRIORITY/1 PRIORITY/3",
+		"continuation":   "HEADERS/1 CONTINUATION/1 CONTINUATION/1",
+		"header_bomb":    "HEADERS/1 HEADERS/3",
+	}
+	for _, a := range attacks {
+		if a.step == nil {
+			continue
+		}
+		var sent bytes.Buffer
+		f := frames{w: bufio.NewWriter(&sent)}
+		f.begin()
+		a.step(&f, 0)
+		a.step(&f, 1)
+		f.flush()
+		rest, ok := strings.CutPrefix(sent.String(), http2.ClientPreface)
+		if !ok || f.err != nil {
+			t.Errorf("%s: it begins %.24q, error %v, want the preface", a.name, sent.String(), f.err)
+		}
+		seen, fields := readFrames(t, rest)
+		if got, want := strings.Join(seen, " "), "SETTINGS/0 SETTINGS/0 "+want[a.name]; got != want || int(f.n) != len(seen) {
+			t.Errorf("%s: frames %s, %d counted, want %s", a.name, got, f.n, want)
+		}
+		if want := 4 + 1 + 12000 + 4 + 12000; a.name == "header_bomb" && fields != want {
+			t.Errorf("%s: %d fields, want %d", a.name, fields, want)
+		}
+	}
+}
+
+// readFrames returns the type and the stream of each frame, and how many header
+// fields they have.
+func readFrames(t *testing.T, sent string) (seen []string, fields int) {
+	t.Helper()
+	decoder := hpack.NewDecoder(4096, func(hpack.HeaderField) { fields++ })
+	framer := http2.NewFramer(nil, strings.NewReader(sent))
+	framer.AllowIllegalReads = true
+	for {
+		frame, err := framer.ReadFrame()
+		if zero := (http2.StreamError{}); errors.As(err, &zero) { // in place of a window that grows by 0
+			seen = append(seen, fmt.Sprintf("WINDOW_UPDATE/%d", zero.StreamID))
+			continue
+		}
+		if err == io.EOF {
+			return seen, fields
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen = append(seen, fmt.Sprintf("%v/%d", frame.Header().Type, frame.Header().StreamID))
+		if block, ok := frame.(interface{ HeaderBlockFragment() []byte }); ok {
+			if _, err := decoder.Write(block.HeaderBlockFragment()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestUntilCut(t *testing.T) {
+	var sent bytes.Buffer
+	framer := http2.NewFramer(&sent, nil)
+	for _, err := range []error{
+		framer.WriteSettings(),
+		framer.WriteData(1, false, make([]byte, 1000)),
+		framer.WriteGoAway(1, http2.ErrCodeEnhanceYourCalm, nil),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	untilCut(bytes.NewReader(sent.Bytes()[:sent.Len()/2])) // the connection ends
+	untilCut(io.MultiReader(&sent, readFunc(func([]byte) (int, error) {
+		t.Error("it reads on after GOAWAY")
+		return 0, io.EOF
+	})))
+}
+
+type readFunc func([]byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestNormalRequest(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		http2  bool
+		status int
+		want   string // part of the error; empty: none
+	}{
+		{"good", true, http.StatusOK, ""},
+		{"HTTP/1.1", false, http.StatusOK, "tls"},
+		{"overloaded", true, http.StatusServiceUnavailable, "status 503 with 3 bytes, want 200 with 3"},
+	} {
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Host != host {
+				t.Errorf("%s: host %q, want %q", test.name, r.Host, host)
+			}
+			w.WriteHeader(test.status)
+			fmt.Fprint(w, "abc")
+		}))
+		server.EnableHTTP2 = test.http2
+		server.Config.ErrorLog = log.New(io.Discard, "", 0) // of refused handshakes
+		server.StartTLS()
+		client := newNormalClient()
+		err := normalRequest(client, server.URL, 3)
+		client.CloseIdleConnections()
+		server.Close()
+		switch {
+		case err != nil && test.want == "":
+			t.Errorf("%s: %v, want no error", test.name, err)
+		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
+			t.Errorf("%s: error %v, want %q", test.name, err, test.want)
+		}
+	}
+}
+
 func TestCores(t *testing.T) {
 	for _, test := range []struct{ args, proxy, load string }{
 		{"", "0", "1"},
@@ -239,7 +448,7 @@ func TestParseFlags(t *testing.T) {
 		{"-scenario small64,tls64 -targets haproxy,nginx -rounds 1", ""},
 		{"-scenario small", `scenario "small": want one of small64`},
 		{"-targets envoy", `target "envoy": want one of fairlead`},
-		{"-targets fairlead-goroutine,fairlead -scenario h2,idle,idletls -cores 2", ""},
+		{"-targets fairlead-goroutine,fairlead -scenario h2,idle,idletls,floods -cores 2", ""},
 		{"-cores 3", "want 1 or 2"},
 		{"-rounds 0", "want at least 1"},
 		{"-warm-up 10ms", "want whole seconds"},

@@ -45,17 +45,30 @@ type sample struct {
 	cpu    time.Duration // used by the proxy while the load ran
 	memory int64         // proportional set size while the load ran, bytes
 	idle                 // of a scenario of idle connections, which has nothing of the above
+	floods []flooded     // of a scenario of attacks, in the order of floodNames; likewise
 }
 
-func (s sample) failed() bool    { return s.errors() > 0 || s.Requests == 0 && s.held == 0 }
+// failed tells whether the figures mean nothing. Beside an attack, requests that
+// fail are what is measured.
+func (s sample) failed() bool {
+	if len(s.floods) > 0 {
+		rest := s.floods[0].felt
+		return rest.Failed > 0 || rest.Requests == 0
+	}
+	return s.errors() > 0 || s.Requests == 0 && s.held == 0
+}
+
 func (s sample) rate() float64   { return float64(s.Requests) / (float64(s.Micros) / 1e6) }
 func (s sample) busy() float64   { return s.cpu.Seconds() / (float64(s.Micros) / 1e6) }
 func (s sample) mib() float64    { return float64(s.memory) / (1 << 20) }
 func (s sample) micros() float64 { return s.cpu.Seconds() * 1e6 / float64(max(s.Requests, 1)) }
 
 func (s sample) String() string {
-	if s.held > 0 {
+	switch {
+	case s.held > 0:
 		return s.idle.String()
+	case len(s.floods) > 0:
+		return fmt.Sprintf("%d attacks", len(s.floods)-1)
 	}
 	text := fmt.Sprintf("%7.0f req/s  %6.1f us CPU/req  busy %3.0f %%  p50 %5.0f us  p99 %6.0f us  %5.1f MiB",
 		s.rate(), s.micros(), 100*s.busy(), s.P50, s.P99, s.mib())
@@ -69,10 +82,11 @@ func (s sample) String() string {
 // bench is what all measurements of one session have in common.
 type bench struct {
 	options
-	self      string // path of this program
-	dir       string
-	endpoints []int
-	next      int // numbers the directories of targets
+	self   string // path of this program
+	dir    string
+	back   *endpoints
+	next   int      // numbers the directories of targets
+	warned []string // what was said already
 }
 
 func (b *bench) writeShared() error {
@@ -98,7 +112,7 @@ func (b *bench) measure(ctx context.Context, s scenario, name string, profiled b
 		dir: dir, shared: b.dir,
 		plain: ports[0], tls: ports[1], admin: ports[2],
 		cores: b.cores, holds: max(8192, s.connections+1000),
-		endpoints: b.endpoints, fairlead: b.fairlead,
+		endpoints: b.back.ports, fairlead: b.fairlead,
 	})
 	if err != nil {
 		return sample{}, err
@@ -119,8 +133,11 @@ func (b *bench) measure(ctx context.Context, s scenario, name string, profiled b
 	if s.tls {
 		addr = fmt.Sprintf("127.0.0.1:%d", ports[1])
 	}
-	if s.idle {
+	switch {
+	case s.idle:
 		return b.measureIdle(ctx, s, p, t, addr)
+	case s.floods:
+		return b.measureFloods(ctx, s, p, addr)
 	}
 	got, err := b.measureLoad(ctx, s, p, addr)
 	if err == nil && profiled {

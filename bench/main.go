@@ -21,6 +21,12 @@
 // grows. What the kernel keeps for a socket is not counted, as it is the same
 // for all.
 //
+// The scenario floods measures what normal clients feel: the times of their
+// requests at rest, then beside each of several attacks on HTTP/2, in one
+// process of the target. Attackers make a new connection as soon as one is cut;
+// they share the core of the load and are the last there to get CPU time, so
+// that the clients wait for the proxy and not for them.
+//
 // The result is a table in Markdown on standard output; progress and warnings
 // go to standard error. A run whose requests failed is marked and makes the
 // exit status 1.
@@ -77,10 +83,17 @@ func main() {
 	os.Exit(status(os.Args[1:]))
 }
 
+// commands are what the benchmark runs of itself in further processes.
+var commands = map[string]func(args []string) error{
+	holdCommand:   hold,
+	attackCommand: runAttack,
+	normalCommand: runNormal,
+}
+
 // status does the work and returns the exit status.
 func status(args []string) int {
-	if len(args) > 0 && args[0] == holdCommand {
-		if err := hold(args[1:]); err != nil {
+	if len(args) > 0 && commands[args[0]] != nil {
+		if err := commands[args[0]](args[1:]); err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 			return 1
 		}
@@ -207,7 +220,7 @@ func run(ctx context.Context, opts options) (failures int, err error) {
 		return 0, err
 	}
 	defer back.stop()
-	b := bench{options: opts, self: self, dir: dir, endpoints: back.ports}
+	b := bench{options: opts, self: self, dir: dir, back: back}
 	if err := b.writeShared(); err != nil {
 		return 0, err
 	}
@@ -218,7 +231,7 @@ func run(ctx context.Context, opts options) (failures int, err error) {
 		for round := range opts.rounds {
 			for i := range opts.targets {
 				name := opts.targets[(i+round)%len(opts.targets)]
-				got, err := b.measure(ctx, s, name, opts.profile != "" && round == 0 && !s.idle)
+				got, err := b.measure(ctx, s, name, opts.profile != "" && round == 0 && s.generator() != "")
 				if err != nil {
 					return failures, fmt.Errorf("scenario %s, round %d, %s: %w", s.name, round+1, name, err)
 				}

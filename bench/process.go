@@ -27,6 +27,18 @@ type process struct {
 // startPinned starts a command on a list of cores. taskset replaces itself by
 // the command, so the process id is the server's own.
 func startPinned(cpus, log string, env []string, name string, args ...string) (*process, error) {
+	// A group of its own, so that its workers can be ended with it and Ctrl-C
+	// does not reach it before its measurement is given up.
+	return start(&syscall.SysProcAttr{Setpgid: true}, cpus, log, env, name, args...)
+}
+
+// startApart is startPinned with a session in place of a group, which the
+// kernel's scheduler may treat as a whole.
+func startApart(cpus, log, name string, args ...string) (*process, error) {
+	return start(&syscall.SysProcAttr{Setsid: true}, cpus, log, nil, name, args...)
+}
+
+func start(attr *syscall.SysProcAttr, cpus, log string, env []string, name string, args ...string) (*process, error) {
 	out, err := os.Create(log)
 	if err != nil {
 		return nil, err
@@ -35,9 +47,8 @@ func startPinned(cpus, log string, env []string, name string, args ...string) (*
 	cmd := exec.Command("taskset", append([]string{"-c", cpus, name}, args...)...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = out, out
-	// A group of its own, so that its workers can be ended with it and Ctrl-C
-	// does not reach it before its measurement is given up.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	attr.Pdeathsig = syscall.SIGTERM
+	cmd.SysProcAttr = attr
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -59,6 +70,15 @@ func (p *process) stop() {
 	}
 	_ = syscall.Kill(group, syscall.SIGKILL)
 	<-p.done
+}
+
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // startWithin bounds how long a server may take until it answers.
@@ -186,6 +206,34 @@ func parsePSS(rollup []byte) (int64, error) {
 		}
 	}
 	return 0, fmt.Errorf("no line that begins with Pss: in %d bytes", len(rollup))
+}
+
+// rss returns the resident set size of the server and its workers in bytes.
+// Unlike pss it does not make the kernel walk through their memory, which would
+// hold up a server that takes some meanwhile; what they share counts for each.
+func (p *process) rss() (int64, error) {
+	var total int64
+	for _, id := range p.ids() {
+		statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", id))
+		if err != nil {
+			return 0, err
+		}
+		pages, err := parseStatm(statm)
+		if err != nil {
+			return 0, fmt.Errorf("/proc/%d/statm: %w", id, err)
+		}
+		total += pages * int64(os.Getpagesize())
+	}
+	return total, nil
+}
+
+// parseStatm returns the resident pages of a line of /proc/PID/statm.
+func parseStatm(statm []byte) (int64, error) {
+	fields := strings.Fields(string(statm))
+	if len(fields) < 2 {
+		return 0, fmt.Errorf("%q: want at least 2 fields", statm)
+	}
+	return strconv.ParseInt(fields[1], 10, 64)
 }
 
 // sockets returns how many sockets the server and its workers have open.

@@ -17,6 +17,7 @@ type scenario struct {
 	streams     int   // at once in each connection, over HTTP/2; 0: HTTP/1.1
 	tls         bool
 	idle        bool // each connection makes one request, then only memory is measured
+	floods      bool // each connection makes a request now and then, at rest and beside attackers
 }
 
 var scenarios = []scenario{
@@ -27,12 +28,13 @@ var scenarios = []scenario{
 	{name: "h2", title: "HTTP/2 over TLS 1.3, 128-byte responses, 16 connections of 32 streams", path: "/small", bytes: smallBytes, connections: 16, streams: 32, tls: true},
 	{name: "idle", title: "15,000 idle HTTP/1.1 connections", path: "/small", bytes: smallBytes, connections: 15000, idle: true},
 	{name: "idletls", title: "10,000 idle TLS 1.3 connections", path: "/small", bytes: smallBytes, connections: 10000, tls: true, idle: true},
+	{name: "floods", title: "16 normal clients, HTTP/2 over TLS 1.3, beside 8 attackers", path: "/small", bytes: smallBytes, connections: 16, tls: true, floods: true},
 }
 
 // generator names the program that makes the load; "": it is this one.
 func (s scenario) generator() string {
 	switch {
-	case s.idle:
+	case s.idle, s.floods:
 		return ""
 	case s.streams > 0:
 		return "h2load"

@@ -37,6 +37,10 @@ var idleColumns = []column{
 // printTable writes the medians of one scenario, each figure followed by its
 // ratio to the baseline.
 func printTable(w io.Writer, s scenario, opts options, results map[string][]sample) {
+	if s.floods {
+		printFloods(w, s, opts, results)
+		return
+	}
 	columns := columns
 	if s.idle {
 		columns = idleColumns
@@ -78,7 +82,7 @@ func printTable(w io.Writer, s scenario, opts options, results map[string][]samp
 	}
 }
 
-func values(samples []sample, value func(sample) float64) []float64 {
+func values[S any](samples []S, value func(S) float64) []float64 {
 	out := make([]float64, len(samples))
 	for i, s := range samples {
 		out[i] = value(s)
