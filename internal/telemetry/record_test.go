@@ -23,7 +23,7 @@ func fullRecord() *AccessRecord {
 		BytesIn: 120, BytesOut: 4096,
 		Head: 150 * time.Microsecond, Connect: 5 * time.Second, FirstByte: 5*time.Second + 12345*time.Microsecond, Total: 6 * time.Second,
 		TLSVersion: tls.VersionTLS13, TLSCipher: tls.TLS_AES_128_GCM_SHA256, ServerName: "www.example.com",
-		Reused: true, Retries: 1, Upgraded: true,
+		Reused: true, Retries: 1, Upgraded: true, Rules: []string{"blue", `a "rule"`},
 	}
 }
 
@@ -34,7 +34,7 @@ func TestLine(t *testing.T) {
 		want string
 	}{
 		{"everything", fullRecord(), `{"time":"2026-11-30T12:04:05.006007Z","listener":"websecure","load_balancer":"www.example.com",` +
-			`"pool":"eu","endpoint":"eu-1","reason":"failover order","client":"192.0.2.7","peer":"10.0.0.1:4711","protocol":"HTTP/2",` +
+			`"pool":"eu","endpoint":"eu-1","reason":"failover order","rules":["blue","a \"rule\""],"client":"192.0.2.7","peer":"10.0.0.1:4711","protocol":"HTTP/2",` +
 			`"method":"GET","host":"www.example.com","path":"/a?b=c","status":522,"bytes_in":120,"bytes_out":4096,` +
 			`"head_ms":0.150,"connect_ms":5000.000,"first_byte_ms":5012.345,"total_ms":6000.000,"reused":true,"retries":1,` +
 			`"error":"connect timeout","error_detail":"127.0.0.1:9001: i/o timeout",` +
