@@ -321,5 +321,6 @@ func (p *process) usage() usage {
 			kept += n
 		}
 	}
-	return usage{int(s["go_goroutines"] - kept), p.descriptors(), s["go_memstats_next_gc_bytes"] / 2}
+	live := s["go_memstats_next_gc_bytes"] / (1 + s["go_gc_gogc_percent"]/100)
+	return usage{int(s["go_goroutines"] - kept), p.descriptors(), live}
 }
