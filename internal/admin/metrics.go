@@ -61,6 +61,8 @@ var (
 		Help: "1 when the endpoint is enabled, else 0."}
 	endpointChanges = &telemetry.Desc{Name: "fairlead_endpoint_verdict_changes_total", Kind: counter, Labels: ofEndpoint,
 		Help: "Changes of the endpoint's verdict, the first one included."}
+	endpointEjections = &telemetry.Desc{Name: "fairlead_endpoint_ejections_total", Kind: counter, Labels: ofEndpoint,
+		Help: "Times that the endpoint was taken out because requests failed (outlier_detection)."}
 	endpointLatency = &telemetry.Desc{Name: "fairlead_endpoint_latency_seconds", Kind: gauge, Labels: ofEndpoint,
 		Help: "Moving average of the round trips of the endpoint's passed probes."}
 	endpointRequests = &telemetry.Desc{Name: "fairlead_endpoint_open_requests", Kind: gauge, Labels: ofEndpoint,
@@ -142,17 +144,17 @@ func collectProbes(e *telemetry.Emitter, s health.Stats) {
 // changes are the counts of changes that the health table keeps.
 type changes struct {
 	pools     map[string]uint64
-	endpoints map[health.Key]uint64
+	endpoints map[health.Key]health.EndpointSnapshot
 }
 
 func changesOf(t *health.Table) changes {
 	s := t.Snapshot()
-	c := changes{make(map[string]uint64, len(s.Pools)), make(map[health.Key]uint64, len(s.Endpoints))}
+	c := changes{make(map[string]uint64, len(s.Pools)), make(map[health.Key]health.EndpointSnapshot, len(s.Endpoints))}
 	for _, p := range s.Pools {
 		c.pools[p.Name] = p.Changes
 	}
 	for _, e := range s.Endpoints {
-		c.endpoints[e.Key] = e.Changes
+		c.endpoints[e.Key] = e
 	}
 	return c
 }
@@ -175,7 +177,8 @@ func collectEndpoint(e *telemetry.Emitter, ep *plan.Endpoint, c changes) {
 	pool, name := ep.Pool.Name, ep.Name
 	e.Gauge(endpointUp, number(ep.Health.Up()), pool, name)
 	e.Gauge(endpointEnabled, number(ep.Enabled), pool, name)
-	e.Counter(endpointChanges, c.endpoints[ep.Health.Key], pool, name)
+	e.Counter(endpointChanges, c.endpoints[ep.Health.Key].Changes, pool, name)
+	e.Counter(endpointEjections, c.endpoints[ep.Health.Key].Ejections, pool, name)
 	if average, ok := ep.Health.Latency().Value(); ok {
 		e.Gauge(endpointLatency, average.Seconds(), pool, name)
 	}

@@ -129,6 +129,8 @@ type Endpoint struct {
 	Average         float64 `json:"average_ms,omitempty"`
 	OpenRequests    int64   `json:"open_requests"`
 	OpenConnections int64   `json:"open_connections"`
+	// EjectedUntil is there while the endpoint is out because requests failed.
+	EjectedUntil time.Time `json:"ejected_until,omitzero"`
 	// Draining is there while sessions stay although the endpoint was disabled
 	// or removed.
 	Draining *Drain `json:"draining,omitempty"`
@@ -290,6 +292,7 @@ func endpoint(e *plan.Endpoint, now time.Time) Endpoint {
 		Average:      millis(average),
 		OpenRequests: e.Load.Requests(), OpenConnections: e.Load.Connections(),
 	}
+	out.EjectedUntil = e.Health.EjectedUntil().UTC()
 	if e.Draining(now) {
 		out.Draining = &Drain{Removed: e.Removed, Since: e.Left.UTC(), Until: e.Until.UTC(), Sessions: e.Load.SessionsLately(now)}
 	}

@@ -37,13 +37,16 @@ func (k Key) compare(o Key) int {
 // lock; only the Table writes.
 type Endpoint struct {
 	Key     Key
+	table   *Table
 	verdict atomic.Uint32
+	ejected atomic.Bool
 	latency Average
 	detail  atomic.Pointer[Detail]
 
 	// The table's lock guards what follows.
 	monitored bool   // as the newest plan said when it was compiled
 	changes   uint64 // of the verdict
+	ejection  ejection
 }
 
 // Detail is what status shows beside a verdict. A stored Detail is never
@@ -63,7 +66,15 @@ func (e *Endpoint) Verdict() Verdict { return Verdict(e.verdict.Load()) }
 // Up reports whether traffic may be sent to the endpoint.
 func (e *Endpoint) Up() bool {
 	v := e.Verdict()
-	return v == Healthy || v == Unmonitored
+	return (v == Healthy || v == Unmonitored) && !e.ejected.Load()
+}
+
+// Since returns when the verdict began.
+func (e *Endpoint) Since() time.Time {
+	if d := e.detail.Load(); d != nil {
+		return d.Since
+	}
+	return time.Time{}
 }
 
 // Latency returns the moving average of the endpoint's probe round trips.

@@ -57,7 +57,7 @@ func (t *Table) Endpoint(k Key, monitored bool) *Endpoint {
 	defer t.mu.Unlock()
 	e := t.endpoints[k]
 	if e == nil {
-		e = &Endpoint{Key: k}
+		e = &Endpoint{Key: k, table: t}
 		e.detail.Store(&Detail{Since: time.Now()})
 		t.endpoints[k] = e
 		if !monitored {
@@ -222,11 +222,12 @@ type Snapshot struct {
 
 // EndpointSnapshot is one endpoint at one moment.
 type EndpointSnapshot struct {
-	Key     Key
-	Verdict Verdict
-	Detail  Detail
-	Latency time.Duration // 0 when there is none yet
-	Changes uint64        // of the verdict, the first one included
+	Key       Key
+	Verdict   Verdict
+	Detail    Detail
+	Latency   time.Duration // 0 when there is none yet
+	Changes   uint64        // of the verdict, the first one included
+	Ejections uint64
 }
 
 // PoolSnapshot is one pool at one moment.
@@ -248,7 +249,7 @@ func (t *Table) Snapshot() Snapshot {
 	}
 	for _, e := range t.endpoints {
 		latency, _ := e.latency.Value()
-		s.Endpoints = append(s.Endpoints, EndpointSnapshot{e.Key, e.Verdict(), e.Detail(), latency, e.changes})
+		s.Endpoints = append(s.Endpoints, EndpointSnapshot{e.Key, e.Verdict(), e.Detail(), latency, e.changes, e.ejection.total})
 	}
 	for name, a := range t.announced {
 		latency, _ := a.view.profile.Value()

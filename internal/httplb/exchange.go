@@ -55,6 +55,7 @@ type exchange struct {
 
 	protocol []byte // that the client wants to change to
 	counted  bool   // as open at the chosen endpoint
+	gate     *gate  // of the endpoint's requests, where the request has gone through it
 
 	conn   *upstreamConn
 	stay   stay
@@ -248,6 +249,27 @@ func (x *exchange) leave() {
 	e := x.decision.Endpoint
 	e.Load.RequestDone()
 	e.Pool.Load.RequestDone()
+	if x.gate != nil {
+		x.gate.leave(e.Pool.Limits.Requests)
+		x.gate = nil
+	}
+}
+
+// admit waits for room at the chosen endpoint where the requests there are bounded.
+func (x *exchange) admit(u *upstream, e *plan.Endpoint) (*failure, error) {
+	l := &e.Pool.Limits
+	x.s.release()
+	err := u.requests.enter(x.d, l.Requests, l.Queue, loop.Now().Add(l.QueueTimeout), x.s.alive)
+	switch err {
+	case nil:
+		x.gate = &u.requests
+		return nil, nil
+	case errFull:
+		return failFull, err
+	case errQueue:
+		return failQueue, err
+	}
+	return nil, err
 }
 
 // mayAskAgain reports whether another endpoint may be asked after a failure: it
@@ -267,7 +289,7 @@ func (x *exchange) failover(f *failure, err error) bool {
 	if x.failedOver || x.binding.held && x.lb.Affinity.Failover == model.FailoverNone {
 		return false
 	}
-	next, ok := steer.Again(x.decision, &x.facts, &x.rnd)
+	next, ok := steer.Again(x.decision, &x.facts, &x.rnd, x.start.Wall())
 	if !ok && x.lb.AcrossPools {
 		next, ok = steer.Elsewhere(x.lb, x.decision, &x.facts, &x.rnd, x.start.Wall())
 	}
@@ -293,12 +315,20 @@ func (x *exchange) ask() (b []byte, f *failure, err error) {
 	e := x.decision.Endpoint
 	u := x.snap.upstreams[e.Index]
 	u.stats.requests.Inc()
+	if e.Pool.Limits.Requests > 0 && x.gate == nil {
+		if f, err = x.admit(u, e); f != nil || err != nil {
+			if f != nil {
+				u.failed(e, f)
+			}
+			return nil, f, err
+		}
+	}
 	fresh := false // a kept connection is not to be tried again
 	stale := 0     // kept ones that were tried
 	for {
 		to, ok := e.Address()
 		if !ok {
-			u.stats.failures[failResolve.kind].Inc()
+			u.failed(e, failResolve)
 			return nil, failResolve, errNoAddress
 		}
 		var c *upstreamConn
@@ -311,7 +341,7 @@ func (x *exchange) ask() (b []byte, f *failure, err error) {
 			c, f, err = u.connect(x.d, x.snap.sources, e, to)
 			x.connect += loop.Now().Sub(begun)
 			if f != nil {
-				u.stats.failures[f.kind].Inc()
+				u.failed(e, f)
 				return nil, f, err
 			}
 			c.SetWriteTimeout(e.Pool.AnswerTimeout)
@@ -334,7 +364,7 @@ func (x *exchange) ask() (b []byte, f *failure, err error) {
 				if err != loop.ErrStale {
 					f = failBusy
 				}
-				u.stats.failures[f.kind].Inc()
+				u.failed(e, f)
 				return nil, f, err
 			}
 			x.resent, fresh = true, true
@@ -342,7 +372,7 @@ func (x *exchange) ask() (b []byte, f *failure, err error) {
 			continue
 		case errors.Is(err, h2.ErrNoExtendedConnect):
 			x.drop(false)
-			u.stats.failures[failTunnel.kind].Inc()
+			u.failed(e, failTunnel)
 			return nil, failTunnel, err
 		case isClients(err):
 			return nil, nil, err
@@ -378,7 +408,7 @@ func (x *exchange) ask() (b []byte, f *failure, err error) {
 			x.resend = false // a stalled endpoint may still be reading
 			f = failEmpty
 		}
-		u.stats.failures[f.kind].Inc()
+		u.failed(e, f)
 		return nil, f, err
 	}
 }
@@ -461,7 +491,7 @@ func (x *exchange) drop(cut bool) {
 
 // bad ends an exchange whose answer cannot be read.
 func (x *exchange) bad(err error) outcome {
-	x.upstream().stats.failures[failUnknown.kind].Inc()
+	x.upstream().failed(x.decision.Endpoint, failUnknown)
 	return x.fail(failUnknown, err)
 }
 
@@ -476,7 +506,7 @@ func (x *exchange) broken(err error) outcome {
 	case malformed:
 		return x.fail(refusal(e.Status), err)
 	case err == loop.ErrTimeout:
-		x.upstream().stats.failures[failAnswer.kind].Inc()
+		x.upstream().failed(x.decision.Endpoint, failAnswer)
 		return x.fail(failAnswer, err)
 	default:
 		return x.bad(err)

@@ -32,6 +32,16 @@ type failure struct {
 	free bool
 }
 
+// endpoints reports whether a failure says that an endpoint is not well: not that it
+// has no room, is full of other work that is bounded, or cannot do what was asked.
+func (f *failure) endpoints() bool {
+	switch f {
+	case failBusy, failFull, failQueue, failTunnel, failDrained, failResolve:
+		return false
+	}
+	return true
+}
+
 func (f *failure) Error() string { return f.reason }
 
 // The failures, with the numbers that Cloudflare gives them.
@@ -47,6 +57,8 @@ var (
 	failAnswer      = &failure{status: 524, title: "A Timeout Occurred", text: "The server did not answer in time.", reason: "answer_timeout"}
 	failTLS         = &failure{status: 525, title: "SSL Handshake Failed", text: "No secure connection to the server could be made.", reason: "tls_handshake", again: true}
 	failBusy        = &failure{status: 503, title: "Service Unavailable", text: "The server takes no more requests now.", reason: "refused_stream", again: true}
+	failFull        = &failure{status: 503, title: "Service Unavailable", text: "The server takes no more requests now.", reason: "endpoint_full", again: true, free: true}
+	failQueue       = &failure{status: 503, title: "Service Unavailable", text: "The server takes no more requests now.", reason: "queue_timeout", again: true, free: true}
 	failTunnel      = &failure{status: 501, title: "Not Implemented", text: "The server does not take WebSockets over HTTP/2.", reason: "no_extended_connect"}
 	failCertificate = &failure{status: 526, title: "Invalid SSL Certificate", text: "The server's certificate is not valid.", reason: "invalid_certificate", again: true}
 	failNoPool      = &failure{status: 530, title: "No Healthy Pool", text: "No server can take the request.", reason: "no_pool"}
@@ -64,7 +76,7 @@ var (
 	failVersion     = &failure{status: 505, title: "HTTP Version Not Supported", text: "HTTP/1.1 and HTTP/1.0 are served.", reason: "version"}
 
 	failures = []*failure{failBadRequest, failTimeout, failNoHost, failUnknown, failEmpty, failRefused, failConnect,
-		failUnreachable, failAnswer, failTLS, failBusy, failTunnel, failCertificate, failNoPool, failResolve, failDrained,
+		failUnreachable, failAnswer, failTLS, failBusy, failFull, failQueue, failTunnel, failCertificate, failNoPool, failResolve, failDrained,
 		failMethod, failTarget, failExpectation, failHeader, failCoding, failVersion}
 )
 

@@ -259,9 +259,12 @@ func (p *Plane) upstream(e *plan.Endpoint) (*upstream, error) {
 	key := upstreamKeyOf(e)
 	if u := p.upstreams[key]; u != nil {
 		u.http2.Store(newClientConfig(e.Pool, &u.stats))
+		u.bound(e.Pool.Limits)
 		return u, nil
 	}
-	u := &upstream{key: key, load: e.Load, pool: e.Pool.Load, own: make([]ownConns, len(p.engine.Drivers()))}
+	drivers := p.engine.Drivers()
+	u := &upstream{key: key, load: e.Load, pool: e.Pool.Load, own: make([]ownConns, len(drivers)), drivers: drivers}
+	u.bound(e.Pool.Limits)
 	u.stats.init()
 	u.http2.Store(newClientConfig(e.Pool, &u.stats))
 	if e.Pool.TLS {
@@ -422,6 +425,11 @@ func (p *Plane) sweep() {
 			}
 		})
 		now := loop.Now()
+		for i, u := range snap.upstreams {
+			if e := snap.plan.Endpoints[i]; e.Pool.Outliers.On() {
+				u.judgeErrors(e, &e.Pool.Outliers, now)
+			}
+		}
 		for _, b := range snap.balancers {
 			b.budget.roll(b.requests.Load(), now)
 		}

@@ -63,6 +63,7 @@ func (x *exchange) answer(b []byte, err error) outcome {
 	}
 	x.firstByte()
 	x.status = x.res.Status
+	x.upstream().answered(x.decision.Endpoint, x.status)
 	x.keep()
 	return x.passOn(b)
 }
@@ -114,7 +115,7 @@ func (x *exchange) passOn(b []byte) outcome {
 	case endpointErr != nil:
 		x.failure, x.cause = failUnknown, endpointErr
 		x.upload.end()
-		x.upstream().stats.failures[failUnknown.kind].Inc()
+		x.upstream().failed(x.decision.Endpoint, failUnknown)
 		x.drop(true)
 		x.s.cut()
 		return outcomeCut
@@ -209,6 +210,7 @@ func (x *exchange) switchProtocols(b []byte) outcome {
 	}
 	x.firstByte()
 	x.status = 101
+	x.upstream().answered(x.decision.Endpoint, x.status)
 	x.keep()
 	if err := x.s.interim(&x.res); err != nil {
 		return x.clientLost(err)

@@ -187,6 +187,8 @@ var (
 	descEndpointHTTP2    = counter("fairlead_endpoint_http2_events_total", "Floods, time-outs and errors that ended or refused something in HTTP/2 with an endpoint, by kind.", "pool", "endpoint", "event")
 	descEndpointConnects = counter("fairlead_endpoint_connects_total", "Connections made to an endpoint.", "pool", "endpoint")
 	descEndpointResent   = counter("fairlead_endpoint_resent_total", "Requests sent once more because the connection ended before an answer.", "pool", "endpoint")
+	descEndpointWaiting  = gauge("fairlead_endpoint_waiting_requests", "Requests that wait for room at an endpoint (endpoint_limits).", "pool", "endpoint")
+	descEndpointQueued   = counter("fairlead_endpoint_queued_total", "Requests that had to wait for room at an endpoint.", "pool", "endpoint")
 	descEndpointIdle     = gauge("fairlead_endpoint_idle_connections", "Unused connections kept to an endpoint.", "pool", "endpoint")
 )
 
@@ -222,6 +224,10 @@ func (p *Plane) Collect(e *telemetry.Emitter) {
 		e.Counter(descEndpointConnects, u.stats.connects.Load(), pool, endpoint)
 		e.Counter(descEndpointResent, u.stats.resent.Load(), pool, endpoint)
 		e.Gauge(descEndpointIdle, float64(u.idleCount()), pool, endpoint)
+		waiting, queued := u.requests.counts()
+		connecting, queuedConns := u.conns.counts()
+		e.Gauge(descEndpointWaiting, float64(waiting+connecting), pool, endpoint)
+		e.Counter(descEndpointQueued, queued+queuedConns, pool, endpoint)
 		for i := range u.stats.http2 {
 			if n := u.stats.http2[i].Load(); n > 0 {
 				e.Counter(descEndpointHTTP2, n, pool, endpoint, h2.Event(i).String())

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"fairlead/internal/certs"
 	"fairlead/internal/h2"
@@ -18,11 +17,12 @@ import (
 // upstream holds the connections to one endpoint. It outlives plans as long
 // as the endpoint is declared the same way, so that a reload closes nothing.
 type upstream struct {
-	key   upstreamKey
-	tls   *certs.Client // nil for plain HTTP
-	load  *load.Counter
-	pool  *load.Counter // of the endpoint's pool
-	stats endpointStats
+	key      upstreamKey
+	tls      *certs.Client // nil for plain HTTP
+	load     *load.Counter
+	pool     *load.Counter // of the endpoint's pool
+	stats    endpointStats
+	outliers outliers
 
 	// http2 holds the bounds of new connections, nil where HTTP/1.1 is spoken.
 	http2 atomic.Pointer[h2.Config]
@@ -31,6 +31,10 @@ type upstream struct {
 	noHTTP2 atomic.Bool
 
 	own []ownConns // by driver, whose tasks alone use a connection
+
+	requests, conns gate          // what endpoint_limits bound
+	maxConns        atomic.Int64  // the newest plan's
+	drivers         []loop.Driver // of the engine
 }
 
 // ownConns are the connections of one driver.
@@ -61,12 +65,11 @@ type upstreamConn struct {
 	since  loop.Time // when it became idle
 	reused bool
 
+	gated bool // counted by the gate of connections
+
 	of  *h2.Client // of which it is a part, or nil
 	own *ownConns  // where that is listed
 }
-
-// maxAddresses bounds the addresses of one host name that one request tries.
-const maxAddresses = 4
 
 // take returns the connection to an address that was idle for the shortest
 // time, or nil. One that is too old is closed.
@@ -108,8 +111,9 @@ func (u *upstream) put(d loop.Driver, c *upstreamConn, p *plan.Pool, now loop.Ti
 	c.since = now
 	own := &u.own[d.Index()]
 	share := (p.MaxIdle + len(u.own) - 1) / len(u.own)
+	waiting, _ := u.conns.counts()
 	own.mu.Lock()
-	if own.closed || len(own.idle) >= share || p.IdleTimeout <= 0 {
+	if own.closed || len(own.idle) >= share || p.IdleTimeout <= 0 || waiting > 0 {
 		own.mu.Unlock()
 		c.discard()
 		return
@@ -142,8 +146,16 @@ func (c *upstreamConn) gone() {
 		}
 		return
 	}
-	c.up.load.ConnectionClosed()
-	c.up.pool.ConnectionClosed()
+	c.up.closed(c.gated)
+}
+
+// closed ends what opened began.
+func (u *upstream) closed(gated bool) {
+	u.load.ConnectionClosed()
+	u.pool.ConnectionClosed()
+	if gated {
+		u.conns.leave(int(u.maxConns.Load()))
+	}
 }
 
 // sweep closes those connections of a driver that were idle for too long, that
@@ -239,60 +251,63 @@ func (u *upstream) idleCount() (n int) {
 	return n
 }
 
-// connect makes a new connection to an address, or else to others of the
-// endpoint in turn, until one accepts or the pool's connect time-out has passed.
-func (u *upstream) connect(d loop.Driver, from loop.Sources, e *plan.Endpoint, to netip.AddrPort) (*upstreamConn, *failure, error) {
+// connect makes a new connection to an address, or else to others of the endpoint,
+// until the pool's connect time-out has passed. Where one accepts that cannot be
+// used, the others are tried as well.
+func (u *upstream) connect(d loop.Driver, from loop.Sources, e *plan.Endpoint, to netip.AddrPort) (c *upstreamConn, f *failure, err error) {
 	deadline := loop.Now().Add(e.Pool.ConnectTimeout)
-	tries := 1
-	if n := e.ResolvedName(); n != nil {
-		tries = min(max(len(n.Addresses()), 1), maxAddresses)
-	}
-	var f *failure
-	var err error
-	for ; tries > 0; tries-- {
-		// An address that swallows packets leaves time for the others.
-		now := loop.Now()
-		share := now.Add(max(deadline.Sub(now), 0) / time.Duration(tries))
-		var c *upstreamConn
+	addrs := addresses(e, to)
+	for len(addrs) > 0 {
+		t := target{addrs: addrs}
 		if u.http2.Load() != nil && !u.noHTTP2.Load() {
-			c, f, err = u.share(d, from, e, to, share)
+			c, f, err = u.share(d, from, e, &t, deadline)
 		} else {
-			c, f, err = u.fresh(d, from, e, to, share)
+			c, f, err = u.fresh(d, from, e, &t, deadline)
 		}
-		if f == nil {
-			return c, nil, nil
+		if f == nil || !t.connected.IsValid() || loop.Now() >= deadline {
+			break
 		}
-		if next, ok := e.Address(); ok {
-			to = next
-		}
+		addrs = slices.DeleteFunc(addrs, func(a netip.AddrPort) bool { return a == t.connected })
 	}
-	return nil, f, err
+	return c, f, err
 }
 
 // fresh makes a connection, and returns a part of it if it speaks HTTP/2. An
 // endpoint that may choose does so with each connection.
-func (u *upstream) fresh(d loop.Driver, from loop.Sources, e *plan.Endpoint, to netip.AddrPort, deadline loop.Time) (*upstreamConn, *failure, error) {
-	c, protocol, f, err := u.dial(d, from, e, to, deadline)
+func (u *upstream) fresh(d loop.Driver, from loop.Sources, e *plan.Endpoint, t *target, deadline loop.Time) (c *upstreamConn, f *failure, err error) {
+	limit := e.Pool.Limits.Connections
+	gated := limit > 0
+	if gated {
+		if f, err := u.mayConnect(d, e, deadline); f != nil {
+			return nil, f, err
+		}
+		defer func() {
+			if c == nil {
+				u.conns.leave(limit)
+			}
+		}()
+	}
+	conn, protocol, f, err := u.dial(d, from, e, t, deadline)
 	switch {
 	case f != nil:
 		return nil, f, err
 	case u.http2.Load() == nil:
-		return u.exclusive(c), nil, nil
+		return u.exclusive(conn, gated), nil, nil
 	case u.tls == nil || protocol == "h2":
 		u.noHTTP2.Store(false)
-		return u.client(d, c), nil, nil
+		return u.client(d, conn, gated), nil, nil
 	case u.key.protocol == model.PoolAuto:
 		u.noHTTP2.Store(true)
-		return u.exclusive(c), nil, nil
+		return u.exclusive(conn, gated), nil, nil
 	}
-	c.Close()
+	conn.Close()
 	return nil, failTLS, errNoHTTP2
 }
 
 // exclusive counts a connection that is for one request at a time.
-func (u *upstream) exclusive(c loop.Conn) *upstreamConn {
+func (u *upstream) exclusive(c loop.Conn, gated bool) *upstreamConn {
 	u.opened()
-	return &upstreamConn{Conn: c, up: u}
+	return &upstreamConn{Conn: c, up: u, gated: gated}
 }
 
 // opened counts a connection.
@@ -302,9 +317,9 @@ func (u *upstream) opened() {
 	u.stats.connects.Inc()
 }
 
-// dial connects to an address. protocol is what was agreed on by TLS.
-func (u *upstream) dial(d loop.Driver, from loop.Sources, e *plan.Endpoint, to netip.AddrPort, deadline loop.Time) (c loop.Conn, protocol string, f *failure, err error) {
-	c, err = d.Dial(to, from, deadline)
+// dial connects to one of the addresses. protocol is what was agreed on by TLS.
+func (u *upstream) dial(d loop.Driver, from loop.Sources, e *plan.Endpoint, t *target, deadline loop.Time) (c loop.Conn, protocol string, f *failure, err error) {
+	c, err = t.connect(d, from, deadline)
 	if err != nil {
 		return nil, "", connectFailure(err), err
 	}

@@ -2,7 +2,6 @@ package httplb
 
 import (
 	"errors"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -62,7 +61,7 @@ var errNoHTTP2 = errors.New("endpoint did not agree to speak HTTP/2")
 
 // share returns a part of an HTTP/2 connection, which is made if there is none
 // with room. An endpoint that may choose may have chosen HTTP/1.1.
-func (u *upstream) share(d loop.Driver, from loop.Sources, e *plan.Endpoint, to netip.AddrPort, deadline loop.Time) (*upstreamConn, *failure, error) {
+func (u *upstream) share(d loop.Driver, from loop.Sources, e *plan.Endpoint, t *target, deadline loop.Time) (*upstreamConn, *failure, error) {
 	own := &u.own[d.Index()]
 	for {
 		client, wait := own.enter(d, e)
@@ -71,13 +70,13 @@ func (u *upstream) share(d loop.Driver, from loop.Sources, e *plan.Endpoint, to 
 			return &upstreamConn{Conn: client.Conn(), up: u, of: client, own: own, reused: true}, nil, nil
 		case wait == nil: // nobody else makes one
 			defer own.dialled() // whatever becomes of it
-			return u.fresh(d, from, e, to, deadline)
+			return u.fresh(d, from, e, t, deadline)
 		}
 		if err := wait.Wait(deadline); err != nil {
 			return nil, failConnect, err
 		}
 		if u.noHTTP2.Load() {
-			return u.fresh(d, from, e, to, deadline)
+			return u.fresh(d, from, e, t, deadline)
 		}
 	}
 }
@@ -124,7 +123,7 @@ func (s *shared) usable(e *plan.Endpoint) *h2.Client {
 }
 
 // client begins HTTP/2 on a connection, and returns a part of it.
-func (u *upstream) client(d loop.Driver, c loop.Conn) *upstreamConn {
+func (u *upstream) client(d loop.Driver, c loop.Conn, gated bool) *upstreamConn {
 	client := h2.NewClient(d, c, u.http2.Load())
 	u.opened()
 	own := &u.own[d.Index()]
@@ -136,8 +135,7 @@ func (u *upstream) client(d loop.Driver, c loop.Conn) *upstreamConn {
 		own.mu.Lock()
 		own.clients = slices.DeleteFunc(own.clients, func(c *h2.Client) bool { return c == client })
 		own.mu.Unlock()
-		u.load.ConnectionClosed()
-		u.pool.ConnectionClosed()
+		u.closed(gated)
 	})
 	return &upstreamConn{Conn: client.Conn(), up: u, of: client, own: own}
 }

@@ -116,6 +116,13 @@ type Pool struct {
 	// the event loops; HTTP/2 connections, which requests share, are not
 	// counted. Default 1024.
 	MaxIdleConnections int `yaml:"max_idle_connections"`
+	// What may be open at each endpoint.
+	EndpointLimits EndpointLimits `yaml:"endpoint_limits"`
+	// How long an endpoint that was down, or is new, takes less than its share,
+	// rising from a tenth of it, where shares go by weight; 0s to 1h. Default 0s.
+	SlowStart time.Duration `yaml:"slow_start"`
+	// Endpoints that fail requests are taken out for a while.
+	OutlierDetection OutlierDetection `yaml:"outlier_detection"`
 	// The endpoints, at least one.
 	Endpoints []Endpoint `yaml:"endpoints"`
 }
@@ -133,7 +140,57 @@ func (p *Pool) SetDefaults() {
 	p.AnswerTimeout = 120 * time.Second
 	p.IdleTimeout = 60 * time.Second
 	p.MaxIdleConnections = 1024
+	p.EndpointLimits.SetDefaults()
+	p.OutlierDetection.SetDefaults()
 }
+
+// OutlierDetection takes out endpoints by how requests fare there, whatever probes
+// say. It is off unless one of the first two is set.
+type OutlierDetection struct {
+	// Failures in a row to connect to an endpoint or to get an answer from it, 0
+	// to 1000. Default 0: not looked at.
+	ConsecutiveFailures int `yaml:"consecutive_failures"`
+	// Share of the requests of an interval that fail or are answered with a
+	// status from 500 on, 0 to 100. Default 0: not looked at.
+	ErrorPercent int `yaml:"error_percent"`
+	// Requests at an endpoint in an interval from which on error_percent is
+	// looked at, 1 to 1000000. Default 100.
+	MinimumRequests int `yaml:"minimum_requests"`
+	// The interval of error_percent, 1s to 10m. Default 10s.
+	Interval time.Duration `yaml:"interval"`
+	// How long an endpoint is out, 1s to 1h; twice as long the second time in a
+	// row, and so on up to ten times. Default 30s.
+	EjectionTime time.Duration `yaml:"ejection_time"`
+	// Share of the enabled endpoints of the pool that may be out at once, 1 to
+	// 100. Default 50.
+	MaxEjectedPercent int `yaml:"max_ejected_percent"`
+}
+
+// SetDefaults fills in what holds when a key is left out.
+func (o *OutlierDetection) SetDefaults() {
+	o.MinimumRequests, o.Interval, o.EjectionTime, o.MaxEjectedPercent = 100, 10*time.Second, 30*time.Second, 50
+}
+
+// On reports whether anything is looked at.
+func (o *OutlierDetection) On() bool { return o.ConsecutiveFailures > 0 || o.ErrorPercent > 0 }
+
+// EndpointLimits bound what this node has open at each endpoint of a pool.
+type EndpointLimits struct {
+	// Requests that are open at once, WebSockets among them, 0 to 1000000; others
+	// go to another endpoint, or wait. Default 0: no bound.
+	Requests int `yaml:"requests"`
+	// Connections that are open at once, unused ones among them, 0 to 1000000.
+	// Default 0: no bound.
+	Connections int `yaml:"connections"`
+	// Requests that wait at an endpoint at most, while all of its pool have no
+	// room, 0 to 100000; further ones get 503. Default 128.
+	Queue int `yaml:"queue"`
+	// How long a request waits before it gets 503, 0s to 5m. Default 5s.
+	QueueTimeout time.Duration `yaml:"queue_timeout"`
+}
+
+// SetDefaults fills in what holds when a key is left out.
+func (l *EndpointLimits) SetDefaults() { l.Queue, l.QueueTimeout = 128, 5*time.Second }
 
 // PoolTLS is how certificates are handled between Fairlead and endpoints.
 type PoolTLS struct {

@@ -38,7 +38,36 @@ func (v *validator) eachPool() {
 		within(v, at.Key("answer_timeout"), p.AnswerTimeout, 50*time.Millisecond, 24*time.Hour)
 		within(v, at.Key("idle_timeout"), p.IdleTimeout, 0, time.Hour)
 		within(v, at.Key("max_idle_connections"), p.MaxIdleConnections, 0, 100_000)
+		v.endpointLimits(at.Key("endpoint_limits"), &p.EndpointLimits)
+		within(v, at.Key("slow_start"), p.SlowStart, 0, time.Hour)
+		v.outliers(at.Key("outlier_detection"), &p.OutlierDetection)
 		v.endpoints(at, p)
+	}
+}
+
+func (v *validator) outliers(at Place, o *OutlierDetection) {
+	within(v, at.Key("consecutive_failures"), o.ConsecutiveFailures, 0, 1000)
+	within(v, at.Key("error_percent"), o.ErrorPercent, 0, 100)
+	within(v, at.Key("minimum_requests"), o.MinimumRequests, 1, 1_000_000)
+	within(v, at.Key("interval"), o.Interval, time.Second, 10*time.Minute)
+	within(v, at.Key("ejection_time"), o.EjectionTime, time.Second, time.Hour)
+	within(v, at.Key("max_ejected_percent"), o.MaxEjectedPercent, 1, 100)
+	var plain OutlierDetection
+	plain.SetDefaults()
+	if !o.On() && *o != plain {
+		v.bad(at, "looks at nothing: want consecutive_failures or error_percent")
+	}
+}
+
+func (v *validator) endpointLimits(at Place, l *EndpointLimits) {
+	within(v, at.Key("requests"), l.Requests, 0, 1_000_000)
+	within(v, at.Key("connections"), l.Connections, 0, 1_000_000)
+	within(v, at.Key("queue"), l.Queue, 0, 100_000)
+	within(v, at.Key("queue_timeout"), l.QueueTimeout, 0, 5*time.Minute)
+	var plain EndpointLimits
+	plain.SetDefaults()
+	if l.Requests == 0 && l.Connections == 0 && *l != plain {
+		v.bad(at, "bounds nothing: want requests or connections")
 	}
 }
 

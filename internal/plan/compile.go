@@ -108,6 +108,7 @@ func (k *compiler) pool(m *model.Pool) error {
 		Protocol: m.Protocol, TLS: m.Protocol.OverTLS(), TLSFiles: m.TLS,
 		ConnectTimeout: m.ConnectTimeout, AnswerTimeout: m.AnswerTimeout,
 		IdleTimeout: m.IdleTimeout, MaxIdle: m.MaxIdleConnections,
+		Limits: m.EndpointLimits, SlowStart: m.SlowStart, Outliers: m.OutlierDetection,
 	}
 	roots, certificate, err := certs.LoadClient(m.TLS)
 	if err != nil {

@@ -80,6 +80,19 @@ func (k *compiler) leave(p *Pool, m *model.Pool, monitored bool) error {
 	if before == nil {
 		return nil
 	}
+	enabled := make(map[uint64]time.Time)
+	for _, was := range before.Endpoints {
+		if was.Enabled {
+			enabled[was.Session] = was.Since
+		}
+	}
+	for _, e := range p.Endpoints {
+		if since, ok := enabled[e.Session]; ok {
+			e.Since = since
+		} else {
+			e.Since = k.now
+		}
+	}
 	declared := make(map[uint64]*Endpoint, len(p.Endpoints))
 	for _, e := range p.Endpoints {
 		declared[e.Session] = e

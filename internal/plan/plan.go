@@ -136,6 +136,9 @@ type Pool struct {
 	AnswerTimeout  time.Duration
 	IdleTimeout    time.Duration
 	MaxIdle        int
+	Limits         model.EndpointLimits
+	SlowStart      time.Duration
+	Outliers       model.OutlierDetection
 }
 
 // Endpoint is a compiled endpoint.
@@ -153,6 +156,9 @@ type Endpoint struct {
 	Session uint64
 	Weight  float64
 	Enabled bool
+	// Since is when the endpoint was enabled, or added; the zero time where that
+	// was before this process began.
+	Since time.Time
 	// Left is when an endpoint that is not enabled was so last; the zero time
 	// where it never was, or where nothing drains. Until is when the last load
 	// balancer's sessions leave it. Removed: the file has it no more.

@@ -55,7 +55,7 @@ func TestChoosingAllocatesNothing(t *testing.T) {
 						if !ok || d.Fallback != (name == "fallback") {
 							t.Fatalf("Choose() = %+v, %v", d, ok)
 						}
-						if _, ok = Again(d, f, r); !ok {
+						if _, ok = Again(d, f, r, start); !ok {
 							t.Fatal("Again() found nothing")
 						}
 					}); allocs != 0 {

@@ -2,6 +2,7 @@ package steer
 
 import (
 	"math/bits"
+	"time"
 
 	"fairlead/internal/model"
 	"fairlead/internal/pick"
@@ -24,15 +25,22 @@ const (
 type endpoints struct {
 	pool   *plan.Pool
 	ignore bool // of health: the last resort
+	room   bool // those that have no room are left out
 	not    int  // this slot is left out
+	now    time.Time
 }
 
 // endpointIn takes an endpoint of a pool, other than the one in slot not; nil
-// when none can be used. In the fallback pool the endpoints that are up come
-// first, and where there is none, all that are enabled.
-func endpointIn(p *plan.Pool, fallback bool, not int, f *Facts, r Source, t *Explanation) *plan.Endpoint {
-	c := endpoints{pool: p, not: not}
+// when none can be used. Those with room for another request come first, unless a
+// key decides, which leads to the same endpoint at every node. In the fallback pool
+// the endpoints that are up come before all that are enabled.
+func endpointIn(p *plan.Pool, fallback bool, not int, f *Facts, r Source, now time.Time, t *Explanation) *plan.Endpoint {
+	c := endpoints{pool: p, not: not, now: now, room: p.Limits.Requests > 0 && !f.Keyed}
 	slot, ok := c.take(f, r, t != nil)
+	if !ok && c.room {
+		c.room = false
+		slot, ok = c.take(f, r, t != nil)
+	}
 	if !ok && fallback {
 		c.ignore = true
 		slot, ok = c.take(f, r, t != nil)
@@ -79,7 +87,7 @@ func (c *endpoints) take(f *Facts, r Source, look bool) (int, bool) {
 	case model.EndpointRoundRobin:
 		if p.Rotation != nil && !look {
 			for range min(turns, p.Rotation.Len()) {
-				if slot := p.Rotation.At(p.Load.Turn()); c.usable(slot) {
+				if slot := p.Rotation.At(p.Load.Turn()); c.usable(slot) && c.rises(slot, r) {
 					return slot, true
 				}
 			}
@@ -89,7 +97,7 @@ func (c *endpoints) take(f *Facts, r Source, look bool) (int, bool) {
 			for range tries {
 				// Drawn by weight and kept with probability 1/(open+1).
 				slot := p.Table.Pick(r.Uint64())
-				if keep, _ := bits.Mul64(r.Uint64(), uint64(c.open(slot)+1)); keep == 0 && c.usable(slot) {
+				if keep, _ := bits.Mul64(r.Uint64(), uint64(c.open(slot)+1)); keep == 0 && c.usable(slot) && c.rises(slot, r) {
 					return slot, true
 				}
 			}
@@ -97,7 +105,7 @@ func (c *endpoints) take(f *Facts, r Source, look bool) (int, bool) {
 	default:
 		if p.Table != nil {
 			for range tries {
-				if slot := p.Table.Pick(r.Uint64()); c.usable(slot) {
+				if slot := p.Table.Pick(r.Uint64()); c.usable(slot) && c.rises(slot, r) {
 					return slot, true
 				}
 			}
@@ -141,7 +149,7 @@ func (c *endpoints) byKey(hash uint64) (int, bool) {
 
 // usable reports whether the endpoint may be taken at all.
 func (c *endpoints) usable(slot int) bool {
-	if slot == c.not {
+	if slot == c.not || c.room && c.pool.Endpoints[slot].Load.Requests() >= int64(c.pool.Limits.Requests) {
 		return false
 	}
 	if c.ignore {
@@ -155,7 +163,33 @@ func (c *endpoints) weight(slot int) float64 {
 	if !c.usable(slot) {
 		return unusable
 	}
-	return c.pool.Endpoints[slot].Weight / float64(c.open(slot)+1)
+	return c.pool.Endpoints[slot].Weight * c.risen(slot) / float64(c.open(slot)+1)
+}
+
+// leastRisen is what an endpoint that slowly starts begins with: a share too small
+// to be noticed would never warm it.
+const leastRisen = 0.1
+
+// risen returns the share of its weight that an endpoint has while it slowly
+// starts: from a tenth on it rises evenly, as in Envoy's slow start mode with an
+// aggression of 1.
+func (c *endpoints) risen(slot int) float64 {
+	p := c.pool
+	if p.SlowStart == 0 {
+		return 1
+	}
+	e := p.Endpoints[slot]
+	since := e.Health.Since()
+	if e.Since.After(since) {
+		since = e.Since
+	}
+	return min(max(float64(c.now.Sub(since))/float64(p.SlowStart), leastRisen), 1)
+}
+
+// rises takes an endpoint with the probability that it has risen to.
+func (c *endpoints) rises(slot int, r Source) bool {
+	risen := c.risen(slot)
+	return risen == 1 || float64(r.Uint64()>>11)/(1<<53) < risen
 }
 
 // open returns what the pool's policy counts at the endpoint; 0 where it

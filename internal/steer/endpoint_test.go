@@ -319,7 +319,7 @@ func TestAgain(t *testing.T) {
 			lb, r := only(p), random()
 			for i := range 1000 {
 				d, _ := Choose(lb, client(i), r, start)
-				again, ok := Again(d, client(i), r)
+				again, ok := Again(d, client(i), r, start)
 				if !ok || again.Endpoint == d.Endpoint || again.Endpoint.Slot == 1 || again.Endpoint.Slot == 3 {
 					t.Fatalf("Again() after slot %d = %+v, %v", d.Endpoint.Slot, again, ok)
 				}
@@ -329,7 +329,7 @@ func TestAgain(t *testing.T) {
 			}
 			w.set(p, 2, false)
 			d, _ := Choose(lb, anyone(), r, start)
-			if again, ok := Again(d, anyone(), r); ok {
+			if again, ok := Again(d, anyone(), r, start); ok {
 				t.Errorf("Again() = slot %d where no other endpoint is up", again.Endpoint.Slot)
 			}
 
@@ -337,7 +337,7 @@ func TestAgain(t *testing.T) {
 			lb = balancer(model.SteerFailover, w.pool("b", down(1)))
 			lb.Fallback = p
 			d, _ = Choose(lb, anyone(), r, start)
-			again, ok := Again(d, anyone(), r)
+			again, ok := Again(d, anyone(), r, start)
 			if d.Endpoint.Slot != 0 || !ok || !again.Fallback || again.Endpoint.Slot == 0 || again.Endpoint.Slot == 3 {
 				t.Errorf("as fallback: slot %d, then %+v, %v, want the one that is up, then one that is enabled", d.Endpoint.Slot, again, ok)
 			}

@@ -175,7 +175,7 @@ func TestPropertyAgainIsAnother(t *testing.T) {
 			if d.Fallback && len(may) == 0 {
 				may = slices.DeleteFunc(enabledOf(d.Pool, false), isFirst)
 			}
-			again, ok := Again(d, s.facts, r)
+			again, ok := Again(d, s.facts, r, start)
 			if ok != (len(may) > 0) {
 				t.Fatalf("Again() found something: %v, with %d others", ok, len(may))
 			}

@@ -181,8 +181,8 @@ func TestKeysStayWhenOthersGo(t *testing.T) {
 	w.set(p, gone.Slot, true)
 	f := keyedBy(1)
 	d, _ := Choose(lb, f, r, start)
-	next, ok := Again(d, f, r)
-	again, _ := Again(d, f, r)
+	next, ok := Again(d, f, r, start)
+	again, _ := Again(d, f, r, start)
 	if !ok || next.Endpoint == d.Endpoint || next.Endpoint != again.Endpoint {
 		t.Errorf("Again() = %v and %v after %v", next.Endpoint.Name, again.Endpoint.Name, d.Endpoint.Name)
 	}

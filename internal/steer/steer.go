@@ -123,8 +123,8 @@ func Elsewhere(lb *plan.LoadBalancer, d Decision, f *Facts, r Source, now time.T
 // Again takes another endpoint of the pool of d, never d.Endpoint, for the
 // retry after a failure. It reports false when there is none. An endpoint that
 // is not up is taken only where the pool is the fallback and no other is up.
-func Again(d Decision, f *Facts, r Source) (Decision, bool) {
-	e := endpointIn(d.Pool, d.Fallback, d.Endpoint.Slot, f, r, nil)
+func Again(d Decision, f *Facts, r Source, now time.Time) (Decision, bool) {
+	e := endpointIn(d.Pool, d.Fallback, d.Endpoint.Slot, f, r, now, nil)
 	if e == nil {
 		return Decision{}, false
 	}
@@ -146,7 +146,7 @@ func choose(lb *plan.LoadBalancer, not *plan.Pool, f *Facts, r Source, now time.
 		if p == nil {
 			break
 		}
-		if e := endpointIn(p, false, nobody, f, r, t); e != nil {
+		if e := endpointIn(p, false, nobody, f, r, now, t); e != nil {
 			return Decision{Pool: p, Endpoint: e, Reason: reason}, true
 		}
 		if gone != nil {
@@ -155,7 +155,7 @@ func choose(lb *plan.LoadBalancer, not *plan.Pool, f *Facts, r Source, now time.
 		gone = p
 	}
 	if p := lb.Fallback; p != nil && p.Enabled && p != not {
-		if e := endpointIn(p, true, nobody, f, r, t); e != nil {
+		if e := endpointIn(p, true, nobody, f, r, now, t); e != nil {
 			return Decision{Pool: p, Endpoint: e, Reason: ReasonFallback, Fallback: true}, true
 		}
 	}
