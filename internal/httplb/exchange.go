@@ -49,6 +49,7 @@ type exchange struct {
 	bodyAt    int // where the head ends and the body begins
 
 	isHead    bool
+	grpc      bool // a call of gRPC, to whom errors are told in its way
 	upgrading bool
 	chunked   bool // the request's body is
 	resend    bool // the request may be sent twice: idempotent, all that was sent is in out
@@ -136,6 +137,7 @@ func (x *exchange) run(req *h1.Request, first []byte, complete bool) (result out
 	}
 	x.facts.Place = x.snap.plan.Node
 	x.note(req)
+	x.grpc = x.isGRPC(req)
 	x.lb = x.snap.plan.Host(req.Host)
 	if x.lb == nil {
 		return x.fail(failNoHost, nil)
@@ -529,6 +531,10 @@ func (x *exchange) fail(f *failure, err error) outcome {
 	x.upload.end()
 	x.drop(true)
 	x.status = f.status
+	if x.grpc {
+		x.status = 200
+		return x.answerSelf(x.status, "", f.grpcLines(), "")
+	}
 	return x.answerSelf(f.status, f.title, f.lines(), f.page())
 }
 

@@ -40,7 +40,7 @@ func (x *exchange) begin(start loop.Time) {
 	x.snap = x.ln.plane.snap.Load()
 	x.lb, x.lbs = nil, nil
 	x.judgement.applied = x.judgement.applied[:0]
-	x.isHead, x.trusted = false, false
+	x.isHead, x.trusted, x.grpc = false, false, false
 	x.decision.Pool, x.decision.Endpoint = nil, nil
 	x.upload.begin(x, true)
 }
