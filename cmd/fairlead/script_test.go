@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 //	                        that of the program, or a URL. A named group
 //	                        becomes a variable
 //	gone URL                wait until connections to it are refused
-//	get [-host H] URL       print status and body of an answer
+//	get [-host H] [-header 'NAME: VALUE'] URL   print status and body of an answer
 //	post URL                likewise, of a POST without a body
 //	request URL             get in the background
 //	answer                  wait for that answer and print it
@@ -304,12 +304,16 @@ var client = &http.Client{
 
 func fetch(host, url string) result { return do(http.MethodGet, host, url) }
 
-func do(method, host, url string) result {
+func do(method, host, url string, lines ...string) result {
 	r, err := http.NewRequest(method, url, nil)
 	if err != nil {
 		return result{err: err}
 	}
 	r.Host = host
+	for _, line := range lines {
+		name, value, _ := strings.Cut(line, ": ")
+		r.Header.Set(name, value)
+	}
 	a, err := client.Do(r)
 	if err != nil {
 		return result{err: err}
@@ -320,14 +324,19 @@ func do(method, host, url string) result {
 }
 
 func get(ts *testscript.TestScript, neg bool, args []string) {
-	host := ""
-	if len(args) == 3 && args[0] == "-host" {
-		host, args = args[1], args[2:]
+	host, lines := "", []string(nil)
+	for len(args) >= 3 && (args[0] == "-host" || args[0] == "-header") {
+		if args[0] == "-host" {
+			host = args[1]
+		} else {
+			lines = append(lines, args[1])
+		}
+		args = args[2:]
 	}
 	if len(args) != 1 {
-		ts.Fatalf("usage: get [-host H] URL")
+		ts.Fatalf("usage: get [-host H] [-header 'NAME: VALUE'] URL")
 	}
-	show(ts, neg, fetch(host, args[0]))
+	show(ts, neg, do(http.MethodGet, host, args[0], lines...))
 }
 
 func post(ts *testscript.TestScript, neg bool, args []string) {

@@ -56,6 +56,8 @@ type Config struct {
 	Listeners func() []ListenerStatus
 	// Reloads returns how the configuration file was taken up. Optional.
 	Reloads func() ReloadStatus
+	// Explain tells what would become of a request. Optional.
+	Explain func(*Question) (string, error)
 	// Version is that of the program; Started is when the process began.
 	Version string
 	Started time.Time
@@ -76,6 +78,7 @@ func New(cfg Config) *Server {
 	mux.HandleFunc("/livez", s.live)
 	mux.HandleFunc("/readyz", s.ready)
 	mux.HandleFunc("/status", s.status)
+	mux.HandleFunc("/explain", s.explain)
 	mux.Handle("/metrics", cfg.Registry.Handler())
 	mux.HandleFunc("/", notFound)
 	s.http = &http.Server{

@@ -75,6 +75,17 @@ func ParseKeys(text []byte) (*Keys, error) {
 	return k, nil
 }
 
+// NewKeys makes a key that nobody else has.
+func NewKeys() *Keys {
+	secret := make([]byte, keySize)
+	rand.Read(secret)
+	k, err := ParseKeys([]byte(base64.StdEncoding.EncodeToString(secret)))
+	if err != nil {
+		panic(err) // a key like any other
+	}
+	return k
+}
+
 // LoadKeys is ParseKeys of a file, an error of which names it.
 func LoadKeys(file string) (*Keys, error) {
 	text, err := os.ReadFile(file)

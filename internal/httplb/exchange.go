@@ -118,7 +118,7 @@ func (x *exchange) detach() {
 
 // trim gives up what a request has made large.
 func (x *exchange) trim() {
-	trim(&x.out, &x.hold, &x.text, &x.host, &x.protocol, &x.binding.key, &x.judgement.made)
+	trim(&x.out, &x.hold, &x.text, &x.host, &x.protocol, &x.binding.key, &x.judgement.view.made)
 	if cap(x.coding.Trailer()) > keepBuffer {
 		x.coding = h1.Chunked{}
 	}
@@ -141,6 +141,9 @@ func (x *exchange) run(req *h1.Request, first []byte, complete bool) (result out
 	x.lb = x.snap.plan.Host(req.Host)
 	if x.lb == nil {
 		return x.fail(failNoHost, nil)
+	}
+	if set.explain != nil && x.trusted && hasField(req, set.explain) {
+		x.tell(req)
 	}
 	x.lbs = x.snap.balancers[x.lb.Index]
 	x.lbs.requests.Inc()

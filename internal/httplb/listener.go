@@ -54,6 +54,7 @@ type settings struct {
 	protocol       model.ListenerProtocol
 	heads          h1.Limits
 	TrustedProxies []netip.Prefix
+	explain        []byte // name of the header that asks for it; nil for none
 	stats          *listenerStats // of the listener that uses them
 	h2             *h2.Config
 
@@ -70,6 +71,9 @@ func newSettings(m *model.Listener, old *settings, log *slog.Logger) (*settings,
 	s := &settings{
 		name: m.Name, Limits: m.Limits, protocol: m.Protocol, TrustedProxies: m.TrustedProxies,
 		heads: h1.Limits{HeadBytes: m.Limits.HeaderBytes, Fields: m.Limits.HeaderCount},
+	}
+	if m.ExplainHeader != "" {
+		s.explain = []byte(m.ExplainHeader)
 	}
 	s.h2 = newH2Config(s)
 	if m.Protocol != model.ListenerHTTPS {

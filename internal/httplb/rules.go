@@ -5,15 +5,15 @@ import (
 	"net/netip"
 
 	"fairlead/internal/h1"
+	"fairlead/internal/loop"
 	"fairlead/internal/plan"
 	"fairlead/internal/rules"
 )
 
 // judgement is what the rules of a load balancer make of a request.
 type judgement struct {
-	req     *h1.Request // while rules are run
+	view    view
 	scratch rules.Scratch
-	made    []byte // values that the request does not have as they are asked for
 	key     []byte // of the load balancer's variant
 
 	applied []string // names of the rules that applied
@@ -23,12 +23,13 @@ type judgement struct {
 // or one of them has the answer.
 func (x *exchange) judge(req *h1.Request) *plan.Response {
 	j := &x.judgement
-	j.req, j.key = req, j.key[:0]
-	defer func() { j.req = nil }()
+	x.look(req, x.s.protocol(), x.ln.bound().Port())
+	j.key = j.key[:0]
+	defer func() { j.view.req = nil }()
 	for i := range x.lb.Rules {
 		r := &x.lb.Rules[i]
-		j.made = j.made[:0]
-		if !r.Condition.Match((*facts)(x), &j.scratch) {
+		j.view.made = j.view.made[:0]
+		if !r.Condition.Match(&j.view, &j.scratch) {
 			continue
 		}
 		j.applied = append(j.applied, r.Name)
@@ -47,29 +48,54 @@ func (x *exchange) judge(req *h1.Request) *plan.Response {
 	return nil
 }
 
+// look notes what rules know of a request.
+func (x *exchange) look(req *h1.Request, protocol string, port uint16) {
+	v := &x.judgement.view
+	v.req, v.protocol, v.port = req, protocol, port
+	v.peer, v.client, v.region = x.peer, x.facts.Client, string(x.facts.Place.Region)
+	v.balancer, v.secure, v.start = x.lb.Name, x.secure, x.start
+	v.serverName = ""
+	if x.tls != nil {
+		v.serverName = x.tls.ServerName
+	}
+}
+
 // respond answers with what a rule says.
 func (x *exchange) respond(r *plan.Response) outcome {
 	x.status = r.Status
 	return x.answerSelf(r.Status, r.Reason, r.Lines, r.Body)
 }
 
-// facts is what rules know of an exchange's request.
-type facts exchange
+// view is what rules know of a request. It implements rules.Env.
+type view struct {
+	req      *h1.Request // borrowed
+	made     []byte      // values that the request does not have as they are asked for
+	protocol string
+	port     uint16 // that the client came to
+	peer     netip.AddrPort
+	client   netip.Addr
+	balancer string
+	region   string // of the node
+	secure   bool   // the client speaks TLS
+	start    loop.Time
+
+	serverName string
+}
 
 // Bool implements rules.Env.
-func (f *facts) Bool(rules.Field) (v, ok bool) { return f.secure, true } // ssl is all there is
+func (v *view) Bool(rules.Field) (is, ok bool) { return v.secure, true } // ssl is all there is
 
 // Int implements rules.Env.
-func (f *facts) Int(field rules.Field) (v int64, ok bool) {
+func (v *view) Int(field rules.Field) (n int64, ok bool) {
 	switch field {
 	case rules.FieldTCPSourcePort:
-		return int64(f.peer.Port()), true
+		return int64(v.peer.Port()), true
 	case rules.FieldTCPPort:
-		return int64(f.ln.bound().Port()), true
+		return int64(v.port), true
 	case rules.FieldTimestamp:
-		return f.start.Wall().Unix(), true
+		return v.start.Wall().Unix(), true
 	case rules.FieldBodySize:
-		switch req := f.judgement.req; {
+		switch req := v.req; {
 		case req.Body == h1.BodyNone:
 			return 0, true
 		case req.Length >= 0:
@@ -80,61 +106,57 @@ func (f *facts) Int(field rules.Field) (v int64, ok bool) {
 }
 
 // IP implements rules.Env.
-func (f *facts) IP(rules.Field) (v netip.Addr, ok bool) { return f.facts.Client, true } // ip.src is all there is
+func (v *view) IP(rules.Field) (a netip.Addr, ok bool) { return v.client, true } // ip.src is all there is
 
 // String implements rules.Env.
-func (f *facts) String(field rules.Field) (v []byte, ok bool) {
-	req := f.judgement.req
+func (v *view) String(field rules.Field) (b []byte, ok bool) {
+	req := v.req
 	switch field {
 	case rules.FieldLoadBalancerName:
-		return f.text(f.lb.Name), true
+		return v.text(v.balancer), true
 	case rules.FieldLoadBalancerRegion:
-		region := f.facts.Place.Region
-		return f.text(string(region)), region != ""
+		return v.text(v.region), v.region != ""
 	case rules.FieldServerName:
-		if f.tls == nil || f.tls.ServerName == "" {
-			return nil, false
-		}
-		return lower(f.text(f.tls.ServerName)), true
+		return lower(v.text(v.serverName)), v.serverName != ""
 	case rules.FieldHost:
-		return lower(f.join(req.Host)), true
+		return lower(v.join(req.Host)), true
 	case rules.FieldMethod:
-		return upper(f.join(req.Method)), true
+		return upper(v.join(req.Method)), true
 	case rules.FieldVersion:
-		return f.text(f.s.protocol()), true
+		return v.text(v.protocol), true
 	case rules.FieldFullURI:
 		scheme := schemeHTTP
-		if f.secure {
+		if v.secure {
 			scheme = schemeHTTPS
 		}
-		at := len(f.judgement.made)
-		f.join(scheme, authority)
-		lower(f.join(req.HostPort))
-		if f.join(req.Path); req.HasQuery {
-			f.join(question, req.Query)
+		at := len(v.made)
+		v.join(scheme, authority)
+		lower(v.join(req.HostPort))
+		if v.join(req.Path); req.HasQuery {
+			v.join(question, req.Query)
 		}
-		return f.judgement.made[at:], true
+		return v.made[at:], true
 	case rules.FieldURI:
-		return f.uri(), true
+		return v.uri(), true
 	case rules.FieldPath:
 		return req.Path, true
 	case rules.FieldQuery:
 		return req.Query, true
 	case rules.FieldCookie:
-		return f.header(headerCookie, cookieSeparator), true
+		return v.header(headerCookie, cookieSeparator), true
 	case rules.FieldReferer:
-		return f.header(headerReferer, listSeparator), true
+		return v.header(headerReferer, listSeparator), true
 	case rules.FieldUserAgent:
-		return f.header(headerUserAgent, listSeparator), true
+		return v.header(headerUserAgent, listSeparator), true
 	case rules.FieldForwardedFor:
-		return f.header(headerForwardedFor, listSeparator), true
+		return v.header(headerForwardedFor, listSeparator), true
 	}
 	return nil, false // what is not known, as of geography
 }
 
 // Next implements rules.Env.
-func (f *facts) Next(field rules.Field, at int) (name, value []byte, next int) {
-	req := f.judgement.req
+func (v *view) Next(field rules.Field, at int) (name, value []byte, next int) {
+	req := v.req
 	switch field {
 	case rules.FieldHeaders:
 		if at < len(req.Fields) {
@@ -190,36 +212,34 @@ func nextArgument(query []byte, at int) (name, value []byte, next int) {
 }
 
 // text returns the bytes of a string.
-func (f *facts) text(s string) []byte {
-	j := &f.judgement
-	at := len(j.made)
-	j.made = append(j.made, s...)
-	return j.made[at:]
+func (v *view) text(s string) []byte {
+	at := len(v.made)
+	v.made = append(v.made, s...)
+	return v.made[at:]
 }
 
 // join returns a copy of pieces, one behind the other.
-func (f *facts) join(pieces ...[]byte) []byte {
-	j := &f.judgement
-	at := len(j.made)
+func (v *view) join(pieces ...[]byte) []byte {
+	at := len(v.made)
 	for _, p := range pieces {
-		j.made = append(j.made, p...)
+		v.made = append(v.made, p...)
 	}
-	return j.made[at:]
+	return v.made[at:]
 }
 
 // uri returns path and query.
-func (f *facts) uri() []byte {
-	req := f.judgement.req
+func (v *view) uri() []byte {
+	req := v.req
 	if !req.HasQuery {
 		return req.Path
 	}
-	return f.join(req.Path, question, req.Query)
+	return v.join(req.Path, question, req.Query)
 }
 
 // header returns the value of a field, of several with what joins them; nothing
 // where there is none.
-func (f *facts) header(name, separator []byte) (value []byte) {
-	req := f.judgement.req
+func (v *view) header(name, separator []byte) (value []byte) {
+	req := v.req
 	found := 0
 	for i := range req.Fields {
 		h := &req.Fields[i]
@@ -229,7 +249,7 @@ func (f *facts) header(name, separator []byte) (value []byte) {
 		if found++; found == 1 {
 			value = req.Value(h)
 		} else {
-			value = f.join(value, separator, req.Value(h)) // few send so
+			value = v.join(value, separator, req.Value(h)) // few send so
 		}
 	}
 	return value

@@ -61,6 +61,9 @@ type Listener struct {
 	MinTLSVersion TLSVersion `yaml:"min_tls_version"`
 	// Prefixes whose X-Forwarded-For is believed. Default: nobody's.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
+	// Name of a header: what becomes of a request that has it and comes from one
+	// of trusted_proxies is told in the log; http and https only. Default: none.
+	ExplainHeader string `yaml:"explain_header"`
 	// The load balancer that takes all traffic; layer 4 only.
 	LoadBalancer string `yaml:"load_balancer"`
 	// Header that endpoints are sent; tcp, tls, tls_passthrough: off, v1 or

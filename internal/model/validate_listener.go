@@ -113,6 +113,19 @@ func (v *validator) listeners() {
 		if len(l.TrustedProxies) > 0 && !l.SpeaksHTTP() && l.Protocol != ListenerDoH {
 			v.bad(at.Key("trusted_proxies"), "protocol %s has no X-Forwarded-For: want it with http, https or doh only", l.Protocol)
 		}
+		v.explainHeader(at.Key("explain_header"), l)
+	}
+}
+
+func (v *validator) explainHeader(at Place, l *Listener) {
+	switch {
+	case l.ExplainHeader == "":
+	case !isToken(l.ExplainHeader):
+		v.wrong(at, l.ExplainHeader, "want the name of a header")
+	case !l.SpeaksHTTP():
+		v.bad(at, "given with protocol %s: want it with http or https only", l.Protocol)
+	case len(l.TrustedProxies) == 0:
+		v.bad(at, "given without trusted_proxies, from whom alone it counts")
 	}
 }
 

@@ -150,6 +150,7 @@ func (n *Node) listenAdmin(c *model.Config) error {
 		Address: c.Admin.Address, Log: n.log, Registry: n.registry, Version: n.cfg.Version, Started: n.started,
 		Plan: n.plan.Load, Ready: n.ready, Health: n.health, Probes: n.checker.Stats,
 		Lookups: n.resolver.Stats, Listeners: n.listeners, Reloads: n.reloads,
+		Explain: func(q *admin.Question) (string, error) { return n.http.Explain((*httplb.Question)(q)) },
 	})
 	var err error
 	if n.bound, err = n.admin.Listen(); err != nil {

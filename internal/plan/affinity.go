@@ -93,6 +93,9 @@ func SessionKeys(c *model.Config) (file string, needed bool) {
 
 // loadKeys loads the keys of cookies if they are needed.
 func (k *compiler) loadKeys() (err error) {
+	if k.keys = k.tables.Keys; k.keys != nil {
+		return nil
+	}
 	if file, needed := SessionKeys(k.plan.Config); needed {
 		if k.keys, err = affinity.LoadKeys(file); err != nil {
 			return fmt.Errorf("keys of session cookies: %w", err)

@@ -27,6 +27,8 @@ type Tables struct {
 	Health   *health.Table
 	Load     *load.Table
 	Resolver *resolve.Resolver
+	// Keys of session cookies, in place of those in the file; nil for these.
+	Keys *affinity.Keys
 }
 
 // Sizes of hash rings: below the least, shares are too uneven; above the most,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -33,6 +34,20 @@ type Response struct {
 	Reason string // phrase of the status line
 	Lines  string // of the head, without the length
 	Body   string
+}
+
+// Overrides returns the names of the settings that the rule changes.
+func (r *Rule) Overrides() (names []string) {
+	if r.overrides == nil {
+		return nil
+	}
+	v := reflect.ValueOf(*r.overrides)
+	for i := range v.NumField() {
+		if !v.Field(i).IsZero() {
+			names = append(names, v.Type().Field(i).Tag.Get("yaml"))
+		}
+	}
+	return names
 }
 
 // Override reports whether the rule changes the load balancer.

@@ -17,6 +17,9 @@ const (
 	droppedWeight   = "weight 0"
 	droppedEmpty    = "no enabled endpoint"
 	droppedShed     = "shed"
+	droppedFull     = "as many requests open as are allowed"
+	droppedEjected  = "ejected: requests failed"
+	droppedFailed   = "it has failed"
 )
 
 // Explanation tells how a decision came about.
@@ -165,7 +168,7 @@ func (t *Explanation) endpoints(c endpoints, chosen int, sure bool) {
 		case !e.Enabled:
 			ec.Dropped = droppedDisabled
 		case !c.usable(slot):
-			ec.Dropped = e.Health.Verdict().String()
+			ec.Dropped = c.unusable(e)
 		case share == 0:
 			ec.Dropped = droppedWeight
 		case !sure:
@@ -175,6 +178,19 @@ func (t *Explanation) endpoints(c endpoints, chosen int, sure bool) {
 		}
 		t.Endpoints[slot] = ec
 	}
+}
+
+// unusable says why an endpoint that is enabled cannot be taken.
+func (c *endpoints) unusable(e *plan.Endpoint) string {
+	switch {
+	case e.Slot == c.not:
+		return droppedFailed
+	case e.Health.Up():
+		return droppedFull
+	case !e.Health.EjectedUntil().IsZero():
+		return droppedEjected
+	}
+	return e.Health.Verdict().String()
 }
 
 // dropped says why a pool cannot be taken.
