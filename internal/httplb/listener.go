@@ -54,7 +54,7 @@ type settings struct {
 	protocol       model.ListenerProtocol
 	heads          h1.Limits
 	TrustedProxies []netip.Prefix
-	explain        []byte // name of the header that asks for it; nil for none
+	explain        []byte         // name of the header that asks for it; nil for none
 	stats          *listenerStats // of the listener that uses them
 	h2             *h2.Config
 
