@@ -20,6 +20,9 @@ type client struct {
 	peer netip.AddrPort
 	tls  *tls.ConnectionState // nil where it speaks plain HTTP
 
+	preamble bool       // a header of the PROXY protocol is to come
+	counted  netip.Addr // among the connections of one client; invalid where it is not
+
 	resume   func()       // run, as a value that is made once
 	begun    bool         // the wait for this request's first bytes has begun
 	first    bool         // no request has been answered
@@ -65,6 +68,10 @@ func (k *client) begin(set *settings) {
 	k.first = true
 	k.deadline = loop.Now().Add(set.HeaderTimeout)
 	k.task(func() (over bool) {
+		if k.preamble && !k.introduced(set) {
+			k.c.Abort()
+			return true
+		}
 		if set.tls != nil && !k.secure(set) {
 			return true
 		}
@@ -99,7 +106,9 @@ func (k *client) end() {
 	k.ln.leave(k)
 	k.c.Release()
 	k.c.Close()
-	k.ln.perClient.leave(k.peer.Addr())
+	if k.counted.IsValid() {
+		k.ln.perClient.leave(k.counted)
+	}
 	k.ln.stats.open.Add(-1)
 	k.ln.sessions.Done()
 }

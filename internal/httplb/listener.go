@@ -54,6 +54,7 @@ type settings struct {
 	protocol       model.ListenerProtocol
 	heads          h1.Limits
 	TrustedProxies []netip.Prefix
+	proxyProtocol  bool           // trusted proxies send its header
 	explain        []byte         // name of the header that asks for it; nil for none
 	stats          *listenerStats // of the listener that uses them
 	h2             *h2.Config
@@ -72,6 +73,7 @@ func newSettings(m *model.Listener, old *settings, log *slog.Logger) (*settings,
 		name: m.Name, Limits: m.Limits, protocol: m.Protocol, TrustedProxies: m.TrustedProxies,
 		heads: h1.Limits{HeadBytes: m.Limits.HeaderBytes, Fields: m.Limits.HeaderCount},
 	}
+	s.proxyProtocol = m.AcceptProxyProtocol
 	if m.ExplainHeader != "" {
 		s.explain = []byte(m.ExplainHeader)
 	}
@@ -239,14 +241,14 @@ func (l *listener) admit(d loop.Driver, c loop.Conn) {
 		c.Abort() // leaves no state behind
 		return
 	}
-	if !l.perClient.enter(peer.Addr(), set.ConnectionsPerClient) {
-		l.stats.limits[limitPerClient].Inc()
+	k := &client{d: d, c: c, ln: l, peer: peer}
+	k.preamble = set.proxyProtocol && isTrusted(peer.Addr(), set.TrustedProxies)
+	if !k.preamble && !k.count(set) { // else the client is not known yet
 		c.Abort()
 		return
 	}
 	l.stats.open.Add(1)
 	l.sessions.Add(1)
-	k := &client{d: d, c: c, ln: l, peer: peer}
 	k.resume = k.run
 	d.Start(func() { k.begin(set) })
 }

@@ -44,6 +44,7 @@ type listenerStats struct {
 	open       telemetry.Gauge
 	upgraded   telemetry.Gauge
 	handshakes telemetry.Counter // failed ones
+	preambles  telemetry.Counter // failed headers of the PROXY protocol
 	bytesIn    telemetry.Counter
 	bytesOut   telemetry.Counter
 	panics     telemetry.Counter
@@ -165,6 +166,7 @@ var (
 	descOpen       = gauge("fairlead_http_connections_open", "Connections open now.", "listener")
 	descUpgraded   = gauge("fairlead_http_upgraded_open", "Upgraded connections (WebSocket) open now.", "listener")
 	descHandshakes = counter("fairlead_http_tls_failed_total", "TLS handshakes with clients that failed.", "listener")
+	descPreambles  = counter("fairlead_http_proxy_headers_failed_total", "Connections of trusted proxies without a right header of the PROXY protocol.", "listener")
 	descIn         = counter("fairlead_http_received_bytes_total", "Bytes received from clients, heads included.", "listener")
 	descOut        = counter("fairlead_http_sent_bytes_total", "Bytes sent to clients, heads included.", "listener")
 	descPanics     = counter("fairlead_http_panics_total", "Connections that ended by a defect of Fairlead.", "listener")
@@ -246,6 +248,7 @@ func (s *listenerStats) collect(e *telemetry.Emitter, name string) {
 	e.Gauge(descOpen, float64(s.open.Load()), name)
 	e.Gauge(descUpgraded, float64(s.upgraded.Load()), name)
 	e.Counter(descHandshakes, s.handshakes.Load(), name)
+	e.Counter(descPreambles, s.preambles.Load(), name)
 	e.Counter(descIn, s.bytesIn.Load(), name)
 	e.Counter(descOut, s.bytesOut.Load(), name)
 	e.Counter(descPanics, s.panics.Load(), name)

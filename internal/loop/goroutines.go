@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -163,6 +164,40 @@ func (g *Goroutines) Secure(c Conn, side Side, config *tls.Config, deadline Time
 		err = ErrTimeout
 	}
 	return nil, nil, err
+}
+
+// Preamble implements Driver.
+func (g *Goroutines) Preamble(c Conn, deadline Time, parse func(b []byte) (lacks int, err error)) error {
+	nc, cause := c.(interface {
+		below() (net.Conn, *interruption)
+	}).below()
+	if deadline != 0 {
+		nc.SetReadDeadline(deadline.Wall())
+		defer nc.SetReadDeadline(time.Time{})
+	}
+	var b []byte
+	for {
+		lacks, err := parse(b)
+		if err != nil || lacks == 0 {
+			return err
+		}
+		if err := cause.err(); err != nil { // it may have been set before the deadline was
+			return err
+		}
+		have := len(b)
+		b = append(b, make([]byte, lacks)...)
+		_, err = io.ReadFull(nc, b[have:])
+		switch why := cause.err(); {
+		case why != nil:
+			return why
+		case err == io.EOF:
+			return io.ErrUnexpectedEOF
+		case isTimeout(err):
+			return ErrTimeout
+		case err != nil:
+			return err
+		}
+	}
 }
 
 // New returns the connection for nc, which must not be used in any other way

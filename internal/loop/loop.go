@@ -163,6 +163,13 @@ type Driver interface {
 	// Dial connects to an address until the deadline. Errors are those of the
 	// operating system, ErrTimeout and ErrStopped.
 	Dial(to netip.AddrPort, from Sources, deadline Time) (Conn, error)
+	// Preamble reads what stands before the protocol on a connection from which
+	// nothing was read, and no byte more: parse is called with what has come,
+	// which is its until the end, and returns how many bytes are lacking at
+	// least, 0 if none are. It ends at the deadline with ErrTimeout, on Interrupt
+	// with its cause, at the end of the stream with io.ErrUnexpectedEOF, and with
+	// the error of parse.
+	Preamble(c Conn, deadline Time, parse func(b []byte) (lacks int, err error)) error
 	// Secure puts TLS on a connection from which nothing was read. It ends at
 	// the deadline with ErrTimeout, on Interrupt of c with its cause, and, as
 	// the client, with ErrStopped. With an error c is still to be closed;

@@ -59,8 +59,13 @@ type Listener struct {
 	Certificates []CertificateFiles `yaml:"certificates"`
 	// Lowest TLS version accepted: "1.2" or "1.3". Default "1.2".
 	MinTLSVersion TLSVersion `yaml:"min_tls_version"`
-	// Prefixes whose X-Forwarded-For is believed. Default: nobody's.
+	// Prefixes whose X-Forwarded-For, or PROXY protocol, is believed. Default:
+	// nobody's.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
+	// Connections of trusted_proxies begin with a header of the PROXY protocol,
+	// version 1 or 2, which says who the client is; those of others do not. http
+	// and https only. Default false.
+	AcceptProxyProtocol bool `yaml:"accept_proxy_protocol"`
 	// Name of a header: what becomes of a request that has it and comes from one
 	// of trusted_proxies is told in the log; http and https only. Default: none.
 	ExplainHeader string `yaml:"explain_header"`

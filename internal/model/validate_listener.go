@@ -114,6 +114,13 @@ func (v *validator) listeners() {
 			v.bad(at.Key("trusted_proxies"), "protocol %s has no X-Forwarded-For: want it with http, https or doh only", l.Protocol)
 		}
 		v.explainHeader(at.Key("explain_header"), l)
+		switch at := at.Key("accept_proxy_protocol"); {
+		case !l.AcceptProxyProtocol:
+		case !l.SpeaksHTTP():
+			v.bad(at, "given with protocol %s: want it with http or https only", l.Protocol)
+		case len(l.TrustedProxies) == 0:
+			v.bad(at, "given without trusted_proxies, whose connections alone have the header")
+		}
 	}
 }
 
