@@ -1,7 +1,6 @@
 package loadtest
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -37,9 +36,6 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	// Asked here so that the go command does not take what it has found on one
-	// engine for the other: it knows what this process asks for, not its children.
-	fmt.Fprintln(os.Stderr, "engine:", cmp.Or(os.Getenv("FAIRLEAD_IO"), "that of the system"))
 	dir, err := os.MkdirTemp("", "fairlead-load-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

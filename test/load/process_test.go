@@ -44,6 +44,9 @@ type process struct {
 // is added, and waits until it is ready.
 func start(t testing.TB, yaml string) *process {
 	t.Helper()
+	// Asked in a test so that the go command does not take what was found on one
+	// engine for the other: it knows what this process asks for, not its children.
+	t.Logf("engine: %q", os.Getenv("FAIRLEAD_IO"))
 	p := &process{t: t, file: filepath.Join(t.TempDir(), "fairlead.yaml"), exited: make(chan struct{})}
 	p.write(yaml)
 	p.cmd = exec.Command(binary, "serve", "--config", p.file, "--log-format", "json")
