@@ -120,6 +120,27 @@ func (x *exchange) bindByHeaders(req *h1.Request, a *plan.Affinity) {
 	}
 }
 
+// countSession counts what has become of the request's session.
+func (x *exchange) countSession() {
+	a := x.lb.Affinity
+	if !a.Remembers() {
+		return
+	}
+	kind := sessionNone
+	switch {
+	case x.binding.held:
+		kind = sessionKept
+	case x.facts.Session != nil:
+		kind = sessionMoved
+	case a.Cookie() || x.facts.Keyed:
+		kind = sessionNew
+	}
+	x.lbs.sessionKinds[kind].Inc()
+	if e := x.decision.Endpoint; x.binding.held && e.Leaving() {
+		e.Load.SessionMet(x.binding.hash, x.start.Wall())
+	}
+}
+
 // uptime returns a moment in seconds, from 1, that no change of the clock moves.
 func uptime(t loop.Time) int64 { return int64(t)/int64(time.Second) + 1 }
 

@@ -158,8 +158,9 @@ func (x *exchange) run(req *h1.Request, first []byte, complete bool) (result out
 	if !ok {
 		return x.fail(failNoPool, nil)
 	}
-	if x.binding.held = x.decision.Reason == steer.ReasonSession; x.binding.held && x.decision.Endpoint.Leaving() {
-		x.decision.Endpoint.Load.SessionMet(x.binding.hash, x.start.Wall())
+	x.binding.held = x.decision.Reason == steer.ReasonSession
+	if x.lb.Affinity != nil {
+		x.countSession()
 	}
 
 	x.upgrading = req.Upgrade != nil && req.Body == h1.BodyNone && switchable(req.Upgrade)

@@ -103,6 +103,17 @@ func (s *listenerStats) countHTTP2(e h2.Event) {
 	}
 }
 
+// What becomes of the session of a request.
+const (
+	sessionNone  = iota // it has none, for want of what makes its key
+	sessionNew          // one begins
+	sessionKept         // it goes to its session's endpoint
+	sessionMoved        // that cannot be used, or sheds it
+	sessionKinds
+)
+
+var sessionKindNames = [...]string{"none", "new", "kept", "moved"}
+
 // balancerStats counts the requests of one load balancer.
 type balancerStats struct {
 	name       string
@@ -115,6 +126,8 @@ type balancerStats struct {
 	budget     budget
 
 	rules map[string]*telemetry.Counter // requests that a rule applied to, by its name; guarded by Plane.mu
+
+	sessionKinds [sessionKinds]telemetry.Counter
 
 	sessions atomic.Pointer[affinity.Table] // of affinity by headers, once there is one
 	evicted  telemetry.Counter              // sessions that gave way to others
@@ -179,6 +192,7 @@ var (
 	descRequests  = counter("fairlead_http_requests_total", "Requests by class of the answer's status; none where there was no answer.", "load_balancer", "class")
 	descRetries   = counter("fairlead_http_retries_total", "Requests that another endpoint was asked for after a failure.", "load_balancer")
 	descRules     = counter("fairlead_rule_applied_total", "Requests that a rule applied to.", "load_balancer", "rule")
+	descSessions  = counter("fairlead_session_requests_total", "Requests to load balancers with sessions, by what became of theirs: none, new, kept or moved.", "load_balancer", "session")
 	descEvicted   = counter("fairlead_sessions_evicted_total", "Sessions by headers that were not over and gave way to others, as their table was full.", "load_balancer")
 	descExhausted = counter("fairlead_http_retries_refused_total", "Retries that the budget did not allow.", "load_balancer")
 	descGone      = counter("fairlead_http_client_gone_total", "Requests whose client went away before the end of the answer.", "load_balancer")
@@ -276,6 +290,11 @@ func (b *balancerStats) collect(e *telemetry.Emitter) {
 	e.Counter(descRetries, b.retries.Load(), b.name)
 	e.Counter(descExhausted, b.exhausted.Load(), b.name)
 	e.Counter(descGone, b.clientGone.Load(), b.name)
+	for i := range b.sessionKinds {
+		if n := b.sessionKinds[i].Load(); n > 0 {
+			e.Counter(descSessions, n, b.name, sessionKindNames[i])
+		}
+	}
 	if b.sessions.Load() != nil {
 		e.Counter(descEvicted, b.evicted.Load(), b.name)
 	}

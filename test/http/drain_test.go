@@ -140,6 +140,11 @@ func TestDrain(t *testing.T) {
 				if s.draining("A") != nil {
 					t.Error("status says that it drains still")
 				}
+				for _, kind := range []string{"new", "kept", "moved"} {
+					if n := s.Metric("fairlead_session_requests_total", "session", kind); n < 1 || kind == "moved" && n > 2 {
+						t.Errorf("%v requests are counted as %s", n, kind)
+					}
+				}
 				s.change("", "") // it is back
 				equal(t, "the session's endpoint after the return", old.visit(t), "B")
 				s.clientAt(t, "A")
