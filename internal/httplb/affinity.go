@@ -180,7 +180,7 @@ func (x *exchange) keep() {
 	if moved && a.Failover == model.FailoverTemporary {
 		return // the session goes on when its endpoint is back
 	}
-	if a.Kind == model.AffinityHeader && x.facts.Keyed {
+	if a.Kind == model.AffinityHeader && x.facts.Keyed && !x.waits(a) {
 		if x.lbs.table().Put(x.binding.slot, x.decision.Endpoint.Session, uptime(x.start), int64(a.TTL/time.Second)) {
 			x.lbs.evicted.Inc()
 		}
@@ -193,6 +193,13 @@ func (x *exchange) keep() {
 		s.Expires = x.binding.session.Expires // it has moved, and is as old as it was
 	}
 	x.binding.line = appendCookie(x.binding.line[:0], a, s, x.binding.overTLS)
+}
+
+// waits reports whether the session goes back to its endpoint, which is down and
+// still one of those that there are. While it is, the key leads to the same other one.
+func (x *exchange) waits(a *plan.Affinity) bool {
+	e := x.facts.Session
+	return e != nil && !e.Health.Up() && a.Keeps(e, x.start.Wall())
 }
 
 func appendCookie(out []byte, a *plan.Affinity, s affinity.Session, overTLS bool) []byte {
