@@ -63,6 +63,19 @@ func (t *Table) Get(slot uint64, now, ttl int64) (endpoint uint64, ok bool) {
 	return 0, false
 }
 
+// Peek is Get without a use.
+func (t *Table) Peek(slot uint64, now, ttl int64) (endpoint uint64, ok bool) {
+	s := t.set(slot)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.sessions {
+		if h := &s.sessions[i]; h.used != 0 && h.slot == slot {
+			return h.endpoint, now-h.used < ttl
+		}
+	}
+	return 0, false
+}
+
 // Put makes or changes a session. It reports whether another one had to give way
 // that was used within ttl seconds.
 func (t *Table) Put(slot, endpoint uint64, now, ttl int64) (evicted bool) {

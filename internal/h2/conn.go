@@ -36,7 +36,8 @@ type conn struct {
 	floods       floods
 	now          loop.Time     // when the last bytes came
 	worked       time.Duration // on what came, since the last Yield
-	bell         loop.Bell     // what the reading task waits on when it does not read
+	workedAt     loop.Time
+	bell         loop.Bell // what the reading task waits on when it does not read
 
 	mu sync.Mutex
 
@@ -194,6 +195,7 @@ func (c *conn) read(b []byte) error {
 	for {
 		if len(b) > 0 {
 			rest, err := c.take(b)
+			c.work()
 			if err == nil {
 				// Nothing that is lent outlives Spawn, or a read that ends
 				// without bytes.
@@ -204,7 +206,7 @@ func (c *conn) read(b []byte) error {
 			if err != nil {
 				return err
 			}
-			if c.worked += loop.Now().Sub(c.now); c.worked > longInput {
+			if c.worked > longInput {
 				c.worked = 0
 				c.d.Yield()
 			}
@@ -214,6 +216,17 @@ func (c *conn) read(b []byte) error {
 			return err
 		}
 	}
+}
+
+// work adds up the time that what came has taken, but for one who has been still for
+// longer than that.
+func (c *conn) work() {
+	now := loop.Now()
+	if c.now.Sub(c.workedAt) > stillInput {
+		c.worked = 0
+	}
+	c.worked += now.Sub(c.now)
+	c.workedAt = now
 }
 
 // take is input with mu locked.

@@ -128,6 +128,9 @@ const (
 	// connections have a turn, though there may be more bytes: what a byte
 	// costs is up to the other end.
 	longInput = 200 * time.Microsecond
+	// stillInput is how long a connection has to be still for what it cost
+	// before to be forgotten.
+	stillInput = time.Millisecond
 
 	// maxInterim bounds the 1xx heads of one answer that wait to be read.
 	maxInterim = 32

@@ -19,8 +19,7 @@ const maxEjections = 10
 
 // ejection is guarded by the table's lock.
 type ejection struct {
-	until time.Time // zero: not ejected
-	row   int       // ejections in a row
+	row   int // ejections in a row
 	total uint64
 }
 
@@ -34,13 +33,13 @@ func (e *Endpoint) Eject(how Ejection, reason string) bool {
 	if t.endpoints[e.Key] != e || e.ejected.Load() || !t.mayEject(e, how.MaxPercent) {
 		return false
 	}
-	if x := &e.ejection; now.Sub(x.until) > how.Time*time.Duration(x.row) {
-		x.row = 0 // it has been well for as long as it was out
+	if now.Sub(e.returns()) > how.Time*time.Duration(e.ejection.row) {
+		e.ejection.row = 0 // it has been well for as long as it was out
 	}
 	e.ejection.row = min(e.ejection.row+1, maxEjections)
 	e.ejection.total++
 	d := how.Time * time.Duration(e.ejection.row)
-	e.ejection.until = now.Add(d)
+	e.until.Store(now.Add(d).UnixNano())
 	e.ejected.Store(true)
 	t.log.Warn("endpoint is ejected", "pool", e.Key.Pool, "endpoint", e.Key.Endpoint, "address", e.Key.Address, "reason", reason, "duration", d.String())
 	t.refresh(e.Key.Pool)
@@ -55,16 +54,20 @@ func (t *Table) mayEject(e *Endpoint, percent int) bool {
 	if len(views) == 0 {
 		return false
 	}
-	enabled, out := 0, 1
+	enabled, out, left := 0, 1, 0
 	for _, m := range views[len(views)-1].members {
-		if m.Enabled {
-			enabled++
-			if m.Endpoint.ejected.Load() {
-				out++
-			}
+		if !m.Enabled {
+			continue
+		}
+		enabled++
+		switch {
+		case m.Endpoint.ejected.Load():
+			out++
+		case m.Endpoint != e && m.Endpoint.Up():
+			left++
 		}
 	}
-	return out*100 <= percent*enabled
+	return out*100 <= percent*enabled && (left > 0 || enabled == 1)
 }
 
 // readmit ends an ejection.
@@ -85,7 +88,14 @@ func (e *Endpoint) EjectedUntil() time.Time {
 	if !e.ejected.Load() {
 		return time.Time{}
 	}
-	e.table.mu.Lock()
-	defer e.table.mu.Unlock()
-	return e.ejection.until
+	return e.returns()
+}
+
+// returns is when the last ejection ends, or ended.
+func (e *Endpoint) returns() time.Time {
+	n := e.until.Load()
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, n)
 }

@@ -40,6 +40,7 @@ type Endpoint struct {
 	table   *Table
 	verdict atomic.Uint32
 	ejected atomic.Bool
+	until   atomic.Int64 // end of the last ejection, Unix nanoseconds
 	latency Average
 	detail  atomic.Pointer[Detail]
 
@@ -69,12 +70,15 @@ func (e *Endpoint) Up() bool {
 	return (v == Healthy || v == Unmonitored) && !e.ejected.Load()
 }
 
-// Since returns when the verdict began.
-func (e *Endpoint) Since() time.Time {
+// Since returns when the verdict began, or the last ejection ended.
+func (e *Endpoint) Since() (since time.Time) {
 	if d := e.detail.Load(); d != nil {
-		return d.Since
+		since = d.Since
 	}
-	return time.Time{}
+	if back := e.returns(); back.After(since) {
+		since = back
+	}
+	return since
 }
 
 // Latency returns the moving average of the endpoint's probe round trips.

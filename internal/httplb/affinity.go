@@ -74,7 +74,7 @@ func (x *exchange) bind(req *h1.Request) {
 			if e := a.Endpoint(s.Endpoint); e != nil {
 				x.binding.session, x.facts.Session = s, e
 				if e.Leaving() {
-					x.binding.hash = sessionHash(value)
+					x.binding.hash = x.sessionHash(s.Expires)
 				}
 				break
 			}
@@ -113,9 +113,19 @@ func (x *exchange) bindByHeaders(req *h1.Request, a *plan.Affinity) {
 		return // no session
 	}
 	x.facts.KeyBy(key)
-	table := x.lbs.table()
+	find := (*affinity.Table).Get
+	table := x.lbs.sessions.Load()
+	switch {
+	case x.asks:
+		find = (*affinity.Table).Peek
+	case table == nil:
+		table = x.lbs.table()
+	}
+	if table == nil {
+		return // nobody has a session yet
+	}
 	x.binding.slot = table.Slot(key)
-	if endpoint, ok := table.Get(x.binding.slot, uptime(x.start), int64(a.TTL/time.Second)); ok {
+	if endpoint, ok := find(table, x.binding.slot, uptime(x.start), int64(a.TTL/time.Second)); ok {
 		x.facts.Session, x.binding.hash = a.Endpoint(endpoint), x.facts.Key
 	}
 }

@@ -3,6 +3,7 @@ package httplb
 import (
 	"errors"
 	"hash/maphash"
+	"net/netip"
 	"time"
 
 	"fairlead/internal/plan"
@@ -23,21 +24,22 @@ const drainGrace = 5 * time.Second
 type stay struct {
 	conn     *upstreamConn // nil where there is none
 	own      *ownConns     // that lists it
-	balancer string
+	drain    time.Duration // of the session, as it was when the answer began
 	upgraded bool
 	ended    bool // by us
 
 	before, behind *stay
 }
 
-// remain lists the answer that begins as one that goes on, if it is of a session.
+// remain lists the answer that begins as one that goes on, if it is of a session that
+// drains.
 func (x *exchange) remain(upgraded bool) {
 	a := x.lb.Affinity
-	if a == nil || !a.Remembers() {
+	if a == nil || a.Drain == 0 || !a.Cookie() && !x.facts.Keyed {
 		return
 	}
 	own := &x.upstream().own[x.d.Index()]
-	x.stay = stay{conn: x.conn, own: own, balancer: x.lb.Name, upgraded: upgraded}
+	x.stay = stay{conn: x.conn, own: own, drain: a.Drain, upgraded: upgraded}
 	own.mu.Lock()
 	defer own.mu.Unlock()
 	if x.stay.behind = own.staying; x.stay.behind != nil {
@@ -68,16 +70,16 @@ func (x *exchange) remained() (ended bool) {
 }
 
 // endDrained ends what sessions have open at an endpoint that leaves, at a driver.
-func (u *upstream) endDrained(driver int, pl *plan.Plan, e *plan.Endpoint, now time.Time) {
+func (u *upstream) endDrained(driver int, e *plan.Endpoint, now time.Time) {
 	own := &u.own[driver]
 	own.mu.Lock()
 	defer own.mu.Unlock()
 	for s := own.staying; s != nil; s = s.behind {
-		b := pl.LoadBalancer(s.balancer)
-		if s.ended || b == nil || b.Affinity == nil || b.Affinity.Drain == 0 || b.Affinity.Keeps(e, now) {
-			continue
+		end := e.Left.Add(s.drain)
+		if !s.upgraded {
+			end = end.Add(drainGrace)
 		}
-		if s.upgraded || !b.Affinity.Keeps(e, now.Add(-drainGrace)) {
+		if !s.ended && !now.Before(end) {
 			s.ended = true
 			s.conn.Interrupt(errDrained)
 		}
@@ -87,5 +89,14 @@ func (u *upstream) endDrained(driver int, pl *plan.Plan, e *plan.Endpoint, now t
 // sessionSeed is of this process.
 var sessionSeed = maphash.MakeSeed()
 
-// sessionHash returns a hash of what a client has its session by.
-func sessionHash(value []byte) uint64 { return maphash.Bytes(sessionSeed, value) }
+// sessionHash tells sessions in cookies apart, nearly: by whom they are of and, where
+// it stays, by their end.
+func (x *exchange) sessionHash(end int64) uint64 {
+	if x.lb.Affinity.Renew {
+		end = 0
+	}
+	return maphash.Comparable(sessionSeed, struct {
+		client netip.Addr
+		end    int64
+	}{x.facts.Client, end})
+}

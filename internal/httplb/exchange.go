@@ -33,6 +33,7 @@ type exchange struct {
 	tls     *tls.ConnectionState
 	trusted bool // the peer is a trusted proxy
 
+	asks      bool // what would be: nothing may change by it
 	lb        *plan.LoadBalancer
 	lbs       *balancerStats
 	facts     steer.Facts
@@ -256,7 +257,7 @@ func (x *exchange) leave() {
 	e.Load.RequestDone()
 	e.Pool.Load.RequestDone()
 	if x.gate != nil {
-		x.gate.leave(e.Pool.Limits.Requests)
+		x.gate.leave()
 		x.gate = nil
 	}
 }
@@ -265,7 +266,7 @@ func (x *exchange) leave() {
 func (x *exchange) admit(u *upstream, e *plan.Endpoint) (*failure, error) {
 	l := &e.Pool.Limits
 	x.s.release()
-	err := u.requests.enter(x.d, l.Requests, l.Queue, loop.Now().Add(l.QueueTimeout), x.s.alive)
+	err := u.requests.enter(x.d, l.Queue, loop.Now().Add(l.QueueTimeout), nil, x.s.alive)
 	switch err {
 	case nil:
 		x.gate = &u.requests
@@ -344,7 +345,7 @@ func (x *exchange) ask() (b []byte, f *failure, err error) {
 		if c == nil {
 			begun := loop.Now()
 			x.s.release()
-			c, f, err = u.connect(x.d, x.snap.sources, e, to)
+			c, f, err = u.connect(x.d, x.snap.sources, e, to, x.s.alive)
 			x.connect += loop.Now().Sub(begun)
 			if f != nil {
 				u.failed(e, f)

@@ -75,18 +75,27 @@ func explain(snap *snapshot, q *Question) (string, error) {
 	if q.HTTP2 {
 		protocol = "HTTP/2"
 	}
-	x := &exchange{snap: snap, peer: addrOnly(q.Client), secure: q.Secure, rnd: *rand.NewPCG(rand.Uint64(), rand.Uint64())}
+	x := &exchange{snap: snap, asks: true, peer: addrOnly(q.Client), secure: q.Secure, rnd: *rand.NewPCG(rand.Uint64(), rand.Uint64())}
 	x.start = loop.Now()
 	x.facts.Client, x.facts.Place = q.Client, snap.plan.Node
-	return x.explain(req, protocol, 0), nil
+	return x.explain(new(explained), req, protocol, 0), nil
 }
 
+// tellEvery is how often requests are explained in the log at most: it costs what
+// many requests do.
+const tellEvery = time.Second
+
 // tell tells in the log what becomes of the request: the same that will, as it draws
-// the same.
+// the same. Who reads the log need not see what clients keep secret.
 func (x *exchange) tell(req *h1.Request) {
-	y := &exchange{snap: x.snap, peer: x.peer, secure: x.secure, tls: x.tls, trusted: x.trusted, rnd: x.rnd, facts: x.facts}
+	last, now := x.ln.told.Load(), int64(x.start)
+	if last != 0 && now-last < int64(tellEvery) || !x.ln.told.CompareAndSwap(last, now) {
+		return
+	}
+	y := &exchange{snap: x.snap, asks: true, peer: x.peer, secure: x.secure, tls: x.tls, trusted: x.trusted, rnd: x.rnd, facts: x.facts}
 	y.start = x.start
-	x.ln.plane.aside.Info("request explained", "listener", x.ln.name(), "explanation", y.explain(req, x.s.protocol(), x.ln.bound().Port()))
+	text := y.explain(&explained{discreet: true}, req, x.s.protocol(), x.ln.bound().Port())
+	x.ln.plane.aside.Info("request explained", "listener", x.ln.name(), "explanation", text)
 }
 
 // hasField reports whether a request has a field of a name.
@@ -102,7 +111,8 @@ func hasField(req *h1.Request, name []byte) bool {
 // explained is a tree as it is written: two spaces for each level.
 type explained struct {
 	strings.Builder
-	depth int
+	depth    int
+	discreet bool // values that may be secrets are left out
 }
 
 func (t *explained) line(format string, values ...any) {
@@ -121,13 +131,16 @@ func (t *explained) under(f func()) {
 // explain tells what becomes of a request. It makes of x what the request would, up
 // to the choice of an endpoint; what it draws, the request draws as well if it has
 // the same source.
-func (x *exchange) explain(req *h1.Request, protocol string, port uint16) string {
-	t := new(explained)
+func (x *exchange) explain(t *explained, req *h1.Request, protocol string, port uint16) string {
 	scheme := "http"
 	if x.secure {
 		scheme = "https"
 	}
-	t.line("%s %s://%s%s from %s", req.Method, scheme, req.HostPort, req.Target, x.facts.Client)
+	target := req.Target
+	if t.discreet {
+		target = req.Path
+	}
+	t.line("%s %s://%s%s from %s", req.Method, scheme, req.HostPort, target, x.facts.Client)
 	x.lb = x.snap.plan.Host(req.Host)
 	if x.lb == nil {
 		t.line("load balancer: none has this host: %d %s", failNoHost.status, failNoHost.title)
@@ -191,11 +204,22 @@ func applies(is bool) string {
 	return "does not apply"
 }
 
+// mayBeSecret reports whether what a part of a condition looks at may be what proves
+// who a client is.
+func mayBeSecret(text string) bool {
+	for _, field := range [...]string{"cookie", "headers", "args", "query", "uri", "referer"} {
+		if strings.Contains(text, field) {
+			return true
+		}
+	}
+	return false
+}
+
 // explainStep tells what each part of a condition is.
 func explainStep(t *explained, s *rules.Step) {
 	if s.Op == "" {
 		value := ""
-		if s.Value != "" && s.Value != s.Text {
+		if s.Value != "" && s.Value != s.Text && !(t.discreet && mayBeSecret(s.Text)) {
 			value = " (" + s.Value + ")"
 		}
 		t.line("%v: %s%s", s.Result, s.Text, value)

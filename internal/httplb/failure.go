@@ -32,9 +32,9 @@ type failure struct {
 	free bool
 }
 
-// endpoints reports whether a failure says that an endpoint is not well: not that it
+// blamesEndpoint reports whether a failure says that an endpoint is not well: not that it
 // has no room, is full of other work that is bounded, or cannot do what was asked.
-func (f *failure) endpoints() bool {
+func (f *failure) blamesEndpoint() bool {
 	switch f {
 	case failBusy, failFull, failQueue, failTunnel, failDrained, failResolve:
 		return false

@@ -3,6 +3,7 @@ package httplb
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"fairlead/internal/loop"
 )
@@ -12,9 +13,12 @@ import (
 // first that waits, and never to one that comes just then.
 type gate struct {
 	mu      sync.Mutex // held for a few instructions
+	limit   int        // 0: no bound
 	open    int
 	waiting []*waiter
 	queued  uint64 // all that have waited
+
+	waits atomic.Bool // there are some that wait
 }
 
 type waiter struct {
@@ -30,11 +34,12 @@ var (
 )
 
 // enter waits until there is room, with at most queue others before it, until the
-// deadline. alive is asked now and then whether there is still a reason to wait.
-func (g *gate) enter(d loop.Driver, limit, queue int, deadline loop.Time, alive func() bool) error {
+// deadline. Once it stands in the queue, full is called, which may make room. alive is
+// asked now and then whether there is still a reason to wait.
+func (g *gate) enter(d loop.Driver, queue int, deadline loop.Time, full func(), alive func() bool) error {
 	g.mu.Lock()
 	switch {
-	case g.open < limit && len(g.waiting) == 0:
+	case g.hasRoom() && len(g.waiting) == 0:
 		g.open++
 		g.mu.Unlock()
 		return nil
@@ -45,7 +50,11 @@ func (g *gate) enter(d loop.Driver, limit, queue int, deadline loop.Time, alive 
 	w := &waiter{d: d, bell: d.Bell()}
 	g.waiting = append(g.waiting, w)
 	g.queued++
+	g.waits.Store(true)
 	g.mu.Unlock()
+	if full != nil {
+		full()
+	}
 	for {
 		now := loop.Now()
 		rung := w.bell.Wait(min(deadline, now.Add(watchInterval))) == nil
@@ -69,7 +78,7 @@ func (g *gate) look(w *waiter, rung bool, deadline loop.Time, alive func() bool)
 	defer g.mu.Unlock()
 	if w.admitted {
 		if err == errClientGone {
-			g.giveBack(g.open) // to the next, whatever the limit
+			g.giveBack()
 			return false, err
 		}
 		return true, nil
@@ -81,27 +90,29 @@ func (g *gate) look(w *waiter, rung bool, deadline loop.Time, alive func() bool)
 				break
 			}
 		}
+		g.waits.Store(len(g.waiting) > 0)
 	}
 	return false, err
 }
 
 // leave ends what enter began.
-func (g *gate) leave(limit int) {
+func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.giveBack(limit)
+	g.giveBack()
 }
 
-// giveBack closes one that is open, and admits who waits as far as there is room;
-// the lock is held.
-func (g *gate) giveBack(limit int) {
+// giveBack closes one that is open; the lock is held.
+func (g *gate) giveBack() {
 	g.open--
-	g.admit(limit)
+	g.admit()
 }
+
+func (g *gate) hasRoom() bool { return g.limit == 0 || g.open < g.limit }
 
 // admit lets those in that wait, as far as there is room; the lock is held.
-func (g *gate) admit(limit int) {
-	for len(g.waiting) > 0 && g.open < limit {
+func (g *gate) admit() {
+	for len(g.waiting) > 0 && g.hasRoom() {
 		w := g.waiting[0]
 		g.waiting[0] = nil
 		g.waiting = g.waiting[1:]
@@ -109,13 +120,15 @@ func (g *gate) admit(limit int) {
 		g.open++
 		w.d.Go(w.bell.Ring)
 	}
+	g.waits.Store(len(g.waiting) > 0)
 }
 
-// widen lets those in for whom a new limit has room.
-func (g *gate) widen(limit int) {
+// set sets the bound, and lets those in for whom there is room now.
+func (g *gate) set(limit int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.admit(limit)
+	g.limit = limit
+	g.admit()
 }
 
 // counts returns how many wait, and how many have waited.

@@ -38,7 +38,7 @@ func TestGate(t *testing.T) {
 	for _, kind := range engines {
 		t.Run(kind, func(t *testing.T) {
 			const limit, tasks, each = 3, 40, 50
-			var g gate
+			g := gate{limit: limit}
 			var open, most atomic.Int64
 			var all sync.WaitGroup
 			for i, d := range gateDrivers(t, kind) {
@@ -47,7 +47,7 @@ func TestGate(t *testing.T) {
 					d.Go(func() {
 						defer all.Done()
 						for range each {
-							if err := g.enter(d, limit, tasks, soon(), always); err != nil {
+							if err := g.enter(d, tasks, soon(), nil, always); err != nil {
 								t.Errorf("enter() from driver %d = %v", i, err)
 								return
 							}
@@ -56,7 +56,7 @@ func TestGate(t *testing.T) {
 							}
 							d.Sleep(10 * time.Microsecond)
 							open.Add(-1)
-							g.leave(limit)
+							g.leave()
 						}
 					})
 				}
@@ -76,9 +76,9 @@ func TestGateRefuses(t *testing.T) {
 	for _, kind := range engines {
 		t.Run(kind, func(t *testing.T) {
 			d := gateDrivers(t, kind)
-			var g gate
+			g := gate{limit: 1}
 			enter := func(queue int, deadline loop.Time, alive func() bool) (err error) {
-				in(d[0], func() { err = g.enter(d[0], 1, queue, deadline, alive) })
+				in(d[0], func() { err = g.enter(d[0], queue, deadline, nil, alive) })
 				return err
 			}
 			if err := enter(0, soon(), always); err != nil {
@@ -97,7 +97,7 @@ func TestGateRefuses(t *testing.T) {
 			// One that waits has the queue to itself, and is let in from elsewhere.
 			waits := make(chan error)
 			d[1].Go(func() {
-				err := g.enter(d[1], 1, 1, soon(), always)
+				err := g.enter(d[1], 1, soon(), nil, always)
 				waits <- err
 			})
 			for waiting := 0; waiting == 0; waiting, _ = g.counts() {
@@ -106,27 +106,41 @@ func TestGateRefuses(t *testing.T) {
 			if err := enter(1, soon(), always); err != errFull {
 				t.Errorf("enter() behind a full queue = %v", err)
 			}
-			g.leave(1)
+			g.leave()
 			if err := <-waits; err != nil {
 				t.Errorf("enter() that waited = %v", err)
 			}
 			// A wider limit lets in who waits.
 			d[1].Go(func() {
-				err := g.enter(d[1], 1, 1, soon(), always)
+				err := g.enter(d[1], 1, soon(), nil, always)
 				waits <- err
 			})
 			for waiting := 0; waiting == 0; waiting, _ = g.counts() {
 				time.Sleep(time.Millisecond)
 			}
-			g.widen(2)
+			g.set(2)
 			if err := <-waits; err != nil {
-				t.Errorf("enter() after widen = %v", err)
+				t.Errorf("enter() after set = %v", err)
 			}
-			g.leave(2)
-			g.leave(2)
-			if waiting, queued := g.counts(); waiting != 0 || g.open != 0 || queued != 4 {
-				t.Errorf("%d wait, %d are in, %d have waited, want 0, 0 and 4", waiting, g.open, queued)
+			g.leave()
+			g.leave()
+			// Without a bound everybody is let in.
+			g.set(1)
+			in(d[0], func() { g.enter(d[0], 1, soon(), nil, always) })
+			d[1].Go(func() {
+				err := g.enter(d[1], 1, soon(), func() { g.set(0) }, always)
+				waits <- err
+			})
+			if err := <-waits; err != nil {
+				t.Errorf("enter() whose bound is taken away = %v", err)
+			}
+			g.leave()
+			g.leave()
+			if waiting, queued := g.counts(); waiting != 0 || g.open != 0 || queued != 5 || g.waits.Load() {
+				t.Errorf("%d wait, %d are in, %d have waited, want 0, 0 and 5", waiting, g.open, queued)
 			}
 		})
 	}
 }
+
+func always() bool { return true }

@@ -1,58 +1,68 @@
 package httplb
 
 import (
+	"fairlead/internal/h2"
 	"fairlead/internal/loop"
 	"fairlead/internal/model"
 	"fairlead/internal/plan"
 )
 
-// bound takes up the limits of a new plan.
-func (u *upstream) bound(l model.EndpointLimits) {
-	u.maxConns.Store(int64(l.Connections))
-	u.requests.widen(l.Requests)
-	u.conns.widen(l.Connections)
+// limitTo takes up the limits of a new plan.
+func (u *upstream) limitTo(l model.EndpointLimits) {
+	u.requests.set(l.Requests)
+	u.conns.set(l.Connections)
 }
 
 // mayConnect waits for room for another connection, where these are bounded. Those
-// that nothing uses make room: of this driver at once, of others when they come to
-// it.
-func (u *upstream) mayConnect(d loop.Driver, e *plan.Endpoint, deadline loop.Time) (*failure, error) {
+// that nothing uses make room, of whichever driver.
+func (u *upstream) mayConnect(d loop.Driver, e *plan.Endpoint, alive func() bool) (*failure, error) {
 	l := &e.Pool.Limits
-	err := u.conns.enter(d, l.Connections, 0, deadline, always)
-	if err == nil {
-		return nil, nil
-	}
-	for _, other := range u.drivers {
-		if other.Index() == d.Index() {
-			u.dropIdle(d.Index())
-		} else {
-			other.Go(func() { u.dropIdle(other.Index()) })
+	err := u.conns.enter(d, l.Queue, loop.Now().Add(l.QueueTimeout), func() {
+		for _, other := range u.drivers {
+			other.Go(func() { u.makeRoom(other.Index()) })
 		}
-	}
-	until := min(deadline, loop.Now().Add(l.QueueTimeout))
-	switch err = u.conns.enter(d, l.Connections, l.Queue, until, always); err {
+	}, alive)
+	switch err {
 	case nil:
 		return nil, nil
 	case errFull:
 		return failFull, err
+	case errQueue:
+		return failQueue, err
 	}
-	return failQueue, err
+	return failQueue, err // the client has gone, which whoever asks finds out
 }
 
-func always() bool { return true }
-
-// dropIdle closes the connection of a driver that was unused for the longest time,
-// if somebody waits for its place or is about to.
-func (u *upstream) dropIdle(driver int) {
+// makeRoom closes a connection of a driver that nothing uses, if somebody waits for
+// its place: the one that was unused for the longest time.
+func (u *upstream) makeRoom(driver int) {
+	if !u.conns.waits.Load() {
+		return
+	}
 	own := &u.own[driver]
+	var idle *upstreamConn
+	var client *h2.Client
 	own.mu.Lock()
-	var c *upstreamConn
-	if len(own.idle) > 0 {
-		c = own.idle[0]
-		own.idle = append(own.idle[:0], own.idle[1:]...)
+	for i, c := range own.idle {
+		if c.of == nil {
+			idle = c
+			own.idle = append(own.idle[:i], own.idle[i+1:]...)
+			break
+		}
+	}
+	if idle == nil {
+		for _, c := range own.clients {
+			if c.Streams() == 0 {
+				client = c
+				break
+			}
+		}
 	}
 	own.mu.Unlock()
-	if c != nil {
-		c.discard()
+	switch {
+	case idle != nil:
+		idle.discard()
+	case client != nil:
+		client.Close()
 	}
 }

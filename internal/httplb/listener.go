@@ -30,6 +30,7 @@ type listener struct {
 	stats listenerStats
 
 	draining  atomic.Bool
+	told      atomic.Int64 // when a request was explained last
 	perClient clients
 	sessions  sync.WaitGroup
 

@@ -23,7 +23,7 @@ type outliers struct {
 // failed counts a failure at an endpoint.
 func (u *upstream) failed(e *plan.Endpoint, f *failure) {
 	u.stats.failures[f.kind].Inc()
-	if o := &e.Pool.Outliers; o.On() && f.endpoints() {
+	if o := &e.Pool.Outliers; o.On() && f.blamesEndpoint() {
 		u.outliers.requests.Add(1)
 		u.outliers.errors.Add(1)
 		if row := u.outliers.row.Add(1); o.ConsecutiveFailures > 0 && int(row) == o.ConsecutiveFailures {
@@ -50,6 +50,9 @@ func (u *upstream) answered(e *plan.Endpoint, status int) {
 func (u *upstream) eject(e *plan.Endpoint, reason string) {
 	o := &e.Pool.Outliers
 	u.outliers.row.Store(0)
+	if !e.Health.EjectedUntil().IsZero() {
+		return
+	}
 	go e.Health.Eject(health.Ejection{Time: o.EjectionTime, MaxPercent: o.MaxEjectedPercent}, reason)
 }
 

@@ -259,12 +259,12 @@ func (p *Plane) upstream(e *plan.Endpoint) (*upstream, error) {
 	key := upstreamKeyOf(e)
 	if u := p.upstreams[key]; u != nil {
 		u.http2.Store(newClientConfig(e.Pool, &u.stats))
-		u.bound(e.Pool.Limits)
+		u.limitTo(e.Pool.Limits)
 		return u, nil
 	}
 	drivers := p.engine.Drivers()
 	u := &upstream{key: key, load: e.Load, pool: e.Pool.Load, own: make([]ownConns, len(drivers)), drivers: drivers}
-	u.bound(e.Pool.Limits)
+	u.limitTo(e.Pool.Limits)
 	u.stats.init()
 	u.http2.Store(newClientConfig(e.Pool, &u.stats))
 	if e.Pool.TLS {
@@ -337,6 +337,9 @@ func (p *Plane) retire(pl *plan.Plan, s *snapshot) {
 		if !balancers[name] {
 			delete(p.balancers, name)
 		}
+	}
+	for i, b := range pl.LoadBalancers {
+		s.balancers[i].keepRules(b.Rules)
 	}
 	p.mu.Unlock()
 	p.onDrivers(func(d loop.Driver) {
@@ -420,7 +423,7 @@ func (p *Plane) sweep() {
 				e := snap.plan.Endpoints[i]
 				u.sweep(d.Index(), e, now)
 				if e.Leaving() {
-					u.endDrained(d.Index(), snap.plan, e, now.Wall())
+					u.endDrained(d.Index(), e, now.Wall())
 				}
 			}
 		})

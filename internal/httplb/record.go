@@ -90,7 +90,11 @@ func (x *exchange) finish(bytesIn, bytesOut int64) {
 	stats := &x.ln.stats
 	stats.bytesIn.Add(uint64(bytesIn + x.relayedIn))
 	stats.bytesOut.Add(uint64(bytesOut + x.relayedOut))
-	class := min(max(x.status/100, 0), len(stats.classes)-1)
+	status := x.status
+	if x.failure != nil && x.grpc { // which has its errors in a 200
+		status = x.failure.status
+	}
+	class := min(max(status/100, 0), len(stats.classes)-1)
 	if x.lbs != nil {
 		x.lbs.classes[class].Inc()
 		if !x.upgraded {

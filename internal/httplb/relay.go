@@ -63,7 +63,6 @@ func (x *exchange) answer(b []byte, err error) outcome {
 	}
 	x.firstByte()
 	x.status = x.res.Status
-	x.upstream().answered(x.decision.Endpoint, x.status)
 	x.keep()
 	return x.passOn(b)
 }
@@ -120,6 +119,7 @@ func (x *exchange) passOn(b []byte) outcome {
 		x.s.cut()
 		return outcomeCut
 	}
+	x.upstream().answered(x.decision.Endpoint, x.status)
 	if x.upload.end() && keep && !drained {
 		x.over = loop.Now()
 		x.upstream().put(x.d, x.conn, x.decision.Pool, x.over)

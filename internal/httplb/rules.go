@@ -240,17 +240,23 @@ func (v *view) uri() []byte {
 // where there is none.
 func (v *view) header(name, separator []byte) (value []byte) {
 	req := v.req
-	found := 0
+	found, at := 0, len(v.made)
 	for i := range req.Fields {
 		h := &req.Fields[i]
 		if !bytes.EqualFold(req.Name(h), name) {
 			continue
 		}
-		if found++; found == 1 {
+		switch found++; found {
+		case 1:
 			value = req.Value(h)
-		} else {
-			value = v.join(value, separator, req.Value(h)) // few send so
+		case 2: // each is copied once
+			v.join(value, separator, req.Value(h))
+		default:
+			v.join(separator, req.Value(h))
 		}
+	}
+	if found > 1 {
+		return v.made[at:]
 	}
 	return value
 }

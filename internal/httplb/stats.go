@@ -9,6 +9,7 @@ import (
 	"fairlead/internal/affinity"
 	"fairlead/internal/h1"
 	"fairlead/internal/h2"
+	"fairlead/internal/plan"
 	"fairlead/internal/telemetry"
 )
 
@@ -144,6 +145,15 @@ func (b *balancerStats) rule(name string) *telemetry.Counter {
 		b.rules[name] = c
 	}
 	return c
+}
+
+// keepRules forgets the counters of all other rules. Plane.mu is held.
+func (b *balancerStats) keepRules(list []plan.Rule) {
+	kept := make(map[string]*telemetry.Counter, len(list))
+	for i := range list {
+		kept[list[i].Name] = b.rules[list[i].Name]
+	}
+	b.rules = kept
 }
 
 // table returns the table of sessions.

@@ -13,6 +13,8 @@ import (
 type target struct {
 	addrs     []netip.AddrPort // in the order in which they are tried
 	connected netip.AddrPort   // the one that did; invalid where none did
+	deadline  loop.Time
+	alive     func() bool // there is still a reason to wait for room
 }
 
 const (
@@ -59,7 +61,8 @@ func interleave(first netip.AddrPort, all []netip.Addr) []netip.AddrPort {
 
 // connect connects to the address that accepts first. The next one is tried when all
 // that were have failed, or a while after the last, while those go on.
-func (t *target) connect(d loop.Driver, from loop.Sources, deadline loop.Time) (loop.Conn, error) {
+func (t *target) connect(d loop.Driver, from loop.Sources) (loop.Conn, error) {
+	deadline := t.deadline
 	if len(t.addrs) == 1 {
 		c, err := d.Dial(t.addrs[0], from, deadline)
 		if err == nil {

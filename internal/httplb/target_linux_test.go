@@ -88,7 +88,8 @@ func TestConnectToSeveral(t *testing.T) {
 				}
 				in(d, func() {
 					begun := loop.Now()
-					conn, err := to.connect(d, loop.Sources{}, begun.Add(5*time.Second))
+					to.deadline = begun.Add(5 * time.Second)
+					conn, err := to.connect(d, loop.Sources{})
 					took := loop.Now().Sub(begun)
 					if err != nil {
 						t.Errorf("connect() = %v", err)
@@ -111,11 +112,13 @@ func TestConnectToSeveralFails(t *testing.T) {
 			refusing := target{addrs: []netip.AddrPort{host(t, "refuses", 20), host(t, "refuses", 21)}}
 			silent := target{addrs: []netip.AddrPort{host(t, "silent", 22), host(t, "refuses", 23), host(t, "silent", 24)}}
 			in(d, func() {
-				if c, err := refusing.connect(d, loop.Sources{}, soon()); c != nil || !errors.Is(err, syscall.ECONNREFUSED) || refusing.connected.IsValid() {
+				refusing.deadline = soon()
+				if c, err := refusing.connect(d, loop.Sources{}); c != nil || !errors.Is(err, syscall.ECONNREFUSED) || refusing.connected.IsValid() {
 					t.Errorf("where all refuse: %v, %v", c, err)
 				}
 				begun := loop.Now()
-				c, err := silent.connect(d, loop.Sources{}, begun.Add(time.Second))
+				silent.deadline = begun.Add(time.Second)
+				c, err := silent.connect(d, loop.Sources{})
 				if took := loop.Now().Sub(begun); c != nil || err != loop.ErrTimeout || took < time.Second || took > 5*time.Second {
 					t.Errorf("where nobody answers: %v, %v after %v", c, err, took)
 				}

@@ -33,7 +33,6 @@ type upstream struct {
 	own []ownConns // by driver, whose tasks alone use a connection
 
 	requests, conns gate          // what endpoint_limits bound
-	maxConns        atomic.Int64  // the newest plan's
 	drivers         []loop.Driver // of the engine
 }
 
@@ -111,15 +110,15 @@ func (u *upstream) put(d loop.Driver, c *upstreamConn, p *plan.Pool, now loop.Ti
 	c.since = now
 	own := &u.own[d.Index()]
 	share := (p.MaxIdle + len(u.own) - 1) / len(u.own)
-	waiting, _ := u.conns.counts()
 	own.mu.Lock()
-	if own.closed || len(own.idle) >= share || p.IdleTimeout <= 0 || waiting > 0 {
+	if own.closed || len(own.idle) >= share || p.IdleTimeout <= 0 {
 		own.mu.Unlock()
 		c.discard()
 		return
 	}
 	own.idle = append(own.idle, c)
 	own.mu.Unlock()
+	u.makeRoom(d.Index())
 }
 
 // discard closes c.
@@ -154,7 +153,7 @@ func (u *upstream) closed(gated bool) {
 	u.load.ConnectionClosed()
 	u.pool.ConnectionClosed()
 	if gated {
-		u.conns.leave(int(u.maxConns.Load()))
+		u.conns.leave()
 	}
 }
 
@@ -253,41 +252,42 @@ func (u *upstream) idleCount() (n int) {
 
 // connect makes a new connection to an address, or else to others of the endpoint,
 // until the pool's connect time-out has passed. Where one accepts that cannot be
-// used, the others are tried as well.
-func (u *upstream) connect(d loop.Driver, from loop.Sources, e *plan.Endpoint, to netip.AddrPort) (c *upstreamConn, f *failure, err error) {
-	deadline := loop.Now().Add(e.Pool.ConnectTimeout)
-	addrs := addresses(e, to)
-	for len(addrs) > 0 {
-		t := target{addrs: addrs}
+// used, the others are tried as well. It may have to wait for room first, as long as
+// alive says so.
+func (u *upstream) connect(d loop.Driver, from loop.Sources, e *plan.Endpoint, to netip.AddrPort, alive func() bool) (c *upstreamConn, f *failure, err error) {
+	t := target{addrs: addresses(e, to), deadline: loop.Now().Add(e.Pool.ConnectTimeout), alive: alive}
+	for len(t.addrs) > 0 {
+		t.connected = netip.AddrPort{}
 		if u.http2.Load() != nil && !u.noHTTP2.Load() {
-			c, f, err = u.share(d, from, e, &t, deadline)
+			c, f, err = u.share(d, from, e, &t)
 		} else {
-			c, f, err = u.fresh(d, from, e, &t, deadline)
+			c, f, err = u.fresh(d, from, e, &t)
 		}
-		if f == nil || !t.connected.IsValid() || loop.Now() >= deadline {
+		if f == nil || !t.connected.IsValid() || loop.Now() >= t.deadline {
 			break
 		}
-		addrs = slices.DeleteFunc(addrs, func(a netip.AddrPort) bool { return a == t.connected })
+		t.addrs = slices.DeleteFunc(t.addrs, func(a netip.AddrPort) bool { return a == t.connected })
 	}
 	return c, f, err
 }
 
 // fresh makes a connection, and returns a part of it if it speaks HTTP/2. An
 // endpoint that may choose does so with each connection.
-func (u *upstream) fresh(d loop.Driver, from loop.Sources, e *plan.Endpoint, t *target, deadline loop.Time) (c *upstreamConn, f *failure, err error) {
-	limit := e.Pool.Limits.Connections
-	gated := limit > 0
+func (u *upstream) fresh(d loop.Driver, from loop.Sources, e *plan.Endpoint, t *target) (c *upstreamConn, f *failure, err error) {
+	gated := e.Pool.Limits.Connections > 0
 	if gated {
-		if f, err := u.mayConnect(d, e, deadline); f != nil {
+		begun := loop.Now()
+		if f, err := u.mayConnect(d, e, t.alive); f != nil {
 			return nil, f, err
 		}
+		t.deadline = t.deadline.Add(loop.Now().Sub(begun)) // to wait is not to connect
 		defer func() {
 			if c == nil {
-				u.conns.leave(limit)
+				u.conns.leave()
 			}
 		}()
 	}
-	conn, protocol, f, err := u.dial(d, from, e, t, deadline)
+	conn, protocol, f, err := u.dial(d, from, e, t)
 	switch {
 	case f != nil:
 		return nil, f, err
@@ -318,15 +318,15 @@ func (u *upstream) opened() {
 }
 
 // dial connects to one of the addresses. protocol is what was agreed on by TLS.
-func (u *upstream) dial(d loop.Driver, from loop.Sources, e *plan.Endpoint, t *target, deadline loop.Time) (c loop.Conn, protocol string, f *failure, err error) {
-	c, err = t.connect(d, from, deadline)
+func (u *upstream) dial(d loop.Driver, from loop.Sources, e *plan.Endpoint, t *target) (c loop.Conn, protocol string, f *failure, err error) {
+	c, err = t.connect(d, from)
 	if err != nil {
 		return nil, "", connectFailure(err), err
 	}
 	if u.tls == nil {
 		return c, "", nil, nil
 	}
-	secured, state, err := d.Secure(c, loop.AsClient, u.tls.Config(e.ServerName), deadline)
+	secured, state, err := d.Secure(c, loop.AsClient, u.tls.Config(e.ServerName), t.deadline)
 	if err != nil {
 		c.Close()
 		return nil, "", handshakeFailure(err), err

@@ -61,8 +61,12 @@ var errNoHTTP2 = errors.New("endpoint did not agree to speak HTTP/2")
 
 // share returns a part of an HTTP/2 connection, which is made if there is none
 // with room. An endpoint that may choose may have chosen HTTP/1.1.
-func (u *upstream) share(d loop.Driver, from loop.Sources, e *plan.Endpoint, t *target, deadline loop.Time) (*upstreamConn, *failure, error) {
+func (u *upstream) share(d loop.Driver, from loop.Sources, e *plan.Endpoint, t *target) (*upstreamConn, *failure, error) {
 	own := &u.own[d.Index()]
+	deadline, late := t.deadline, failConnect
+	if l := &e.Pool.Limits; l.Connections > 0 { // whoever makes one may have to wait
+		deadline, late = deadline.Add(l.QueueTimeout), failQueue
+	}
 	for {
 		client, wait := own.enter(d, e)
 		switch {
@@ -70,13 +74,13 @@ func (u *upstream) share(d loop.Driver, from loop.Sources, e *plan.Endpoint, t *
 			return &upstreamConn{Conn: client.Conn(), up: u, of: client, own: own, reused: true}, nil, nil
 		case wait == nil: // nobody else makes one
 			defer own.dialled() // whatever becomes of it
-			return u.fresh(d, from, e, t, deadline)
+			return u.fresh(d, from, e, t)
 		}
 		if err := wait.Wait(deadline); err != nil {
-			return nil, failConnect, err
+			return nil, late, err
 		}
 		if u.noHTTP2.Load() {
-			return u.fresh(d, from, e, t, deadline)
+			return u.fresh(d, from, e, t)
 		}
 	}
 }

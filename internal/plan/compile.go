@@ -81,6 +81,7 @@ func Compile(c *model.Config, before *Plan, t Tables) (*Plan, error) {
 		}
 		k.plan.Listeners = append(k.plan.Listeners, Listener{Listener: &c.Listeners[i], Bind: bind})
 	}
+	k.before = nil // the compiler stays, for variants of load balancers
 	return k.plan, nil
 }
 

@@ -103,7 +103,10 @@ func (k *compiler) leave(p *Pool, m *model.Pool, monitored bool) error {
 			left = k.now
 		}
 		until := left.Add(k.drains[p.Name])
-		over := left.IsZero() || k.drains[p.Name] == 0 || !k.now.Before(until.Add(DrainRest))
+		if until.Before(was.Until) { // what is open goes on by the drain that it began under
+			until = was.Until
+		}
+		over := left.IsZero() || until.Equal(left) || !k.now.Before(until.Add(DrainRest))
 		switch e := declared[was.Session]; {
 		case over, e != nil && e.Enabled:
 		case e != nil:

@@ -30,16 +30,6 @@ func (h *hostIndex) add(b *LoadBalancer) {
 	}
 }
 
-// LoadBalancer returns the load balancer of a name, or nil.
-func (p *Plan) LoadBalancer(name string) *LoadBalancer {
-	for _, b := range p.LoadBalancers {
-		if b.Name == name {
-			return b
-		}
-	}
-	return nil
-}
-
 // maxHost is the longest host name of the DNS, with its trailing dot.
 const maxHost = 254
 

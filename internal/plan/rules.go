@@ -50,9 +50,6 @@ func (r *Rule) Overrides() (names []string) {
 	return names
 }
 
-// Override reports whether the rule changes the load balancer.
-func (r *Rule) Override() bool { return r.overrides != nil }
-
 // variants are what a load balancer becomes by the overrides of rules.
 type variants struct {
 	compiler *compiler
@@ -65,7 +62,7 @@ type variants struct {
 
 // maxVariants bounds the variants that are kept: rules that apply independently of
 // each other, by what clients send, make two to the power of their number.
-const maxVariants = 1024
+const maxVariants = 256
 
 // AppendOverride appends a rule that applies to the key of With.
 func AppendOverride(key []byte, r *Rule) []byte {
@@ -86,7 +83,10 @@ func (b *LoadBalancer) With(key []byte) *LoadBalancer {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	next := make(map[string]*LoadBalancer)
-	if known := v.known.Load(); known != nil && len(*known) < maxVariants {
+	if known := v.known.Load(); known != nil {
+		if len(*known) >= maxVariants {
+			return c // who makes so many has each compiled
+		}
 		next = maps.Clone(*known)
 	}
 	next[string(key)] = c

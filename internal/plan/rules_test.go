@@ -37,7 +37,7 @@ func TestVariants(t *testing.T) {
 	var names []string
 	for i, r := range b.Rules {
 		names = append(names, r.Name)
-		if r.Index != i || r.Override() == (r.Response != nil) || r.Last != (r.Name == "answer") {
+		if r.Index != i || (len(r.Overrides()) > 0) == (r.Response != nil) || r.Last != (r.Name == "answer") {
 			t.Errorf("rule %d is %+v", i, r)
 		}
 	}

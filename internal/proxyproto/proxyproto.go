@@ -148,7 +148,7 @@ func parse2(b []byte) (h Header, n, lacks int, err error) {
 	}
 	size, err := sizeOf(family)
 	switch {
-	case command&15 == commandLocal: // the receiver skips all of it
+	case command&15 == commandLocal, family == familyUnspecified: // the receiver skips all of it
 		return h, n, 0, nil
 	case err != nil:
 		return h, 0, 0, err

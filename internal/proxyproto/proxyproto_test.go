@@ -74,6 +74,7 @@ func TestParse(t *testing.T) {
 		{"v2 local of a family", v2(0, 0x11, body4), Header{}, nil},
 		{"v2 local with anything", v2(0, 0xff, "\x01"), Header{}, nil},
 		{"v2 unspecified", v2(1, 0x00, ""), Header{}, nil},
+		{"v2 unspecified with anything", v2(1, 0x00, "\x01"), Header{}, nil},
 		{"v2 of a Unix socket", v2(1, 0x31, strings.Repeat("\x00", 216)), Header{}, nil},
 		{"v2 of datagrams", v2(1, 0x12, body4), Header{}, ErrFamily},
 		{"v2 of no family", v2(1, 0x41, body4), Header{}, ErrFamily},

@@ -152,9 +152,6 @@ func TestEndpointConnectionLimit(t *testing.T) {
 					t.Errorf("%v connections are open, want at most 2", open)
 				}
 			}
-			if made := s.Metric("fairlead_endpoint_connects_total"); made < 1 || protocol == "h2c" && made > 4 {
-				t.Errorf("%v connections were made", made)
-			}
 		})
 	}
 }
@@ -184,14 +181,14 @@ load_balancers: [{name: %s, proxied: true, default_pools: [p]}]
 	s := server{Node: n, addr: n.Addr("web")}
 	wait := asks(t, s, s.client(t, false), 4)
 	lab.Await(t, "three that wait", func() bool { return s.Metric("fairlead_endpoint_waiting_requests") == 3 })
-	n.Write(yaml("endpoint_limits: {requests: 3, queue_timeout: 60s}"))
-	lab.Await(t, "three that are open", func() bool { return a.open.Load() == 3 })
+	n.Write(yaml("endpoint_limits: {requests: 2, queue_timeout: 60s}"))
+	lab.Await(t, "two that are open", func() bool { return a.open.Load() == 2 })
+	n.Write(yaml("")) // with two that wait
+	lab.Await(t, "all that are open", func() bool { return a.open.Load() == 4 })
 	a.answer(4)
 	if got := wait(); got["Aok"] != 4 {
 		t.Errorf("answers: %v", got)
 	}
-	n.Write(yaml(""))
-	n.AwaitRevision(3)
 	wait = asks(t, s, s.client(t, false), 10)
 	lab.Await(t, "ten that are open", func() bool { return a.open.Load() == 10 })
 	a.answer(10)
