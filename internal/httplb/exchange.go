@@ -39,7 +39,7 @@ type exchange struct {
 	facts     steer.Facts
 	decision  steer.Decision
 	binding   binding
-	judgement judgement
+	judgement *judgement // of rules, once there were some
 
 	host     []byte // as the client sent it
 	trailers bool   // the client takes them
@@ -111,7 +111,9 @@ func (x *exchange) detach() {
 	x.peer, x.secure, x.trusted = netip.AddrPort{}, false, false
 	x.decision, x.facts = steer.Decision{}, steer.Facts{}
 	x.binding.line = x.binding.line[:0]
-	clear(x.judgement.applied[:cap(x.judgement.applied)])
+	if x.judgement != nil {
+		x.judgement.forget()
+	}
 	x.isHead, x.upgrading, x.chunked, x.resend = false, false, false, false
 	x.res.Reset()
 	x.record = record{text: x.text[:0]}
@@ -119,7 +121,10 @@ func (x *exchange) detach() {
 
 // trim gives up what a request has made large.
 func (x *exchange) trim() {
-	trim(&x.out, &x.hold, &x.text, &x.host, &x.protocol, &x.binding.key, &x.judgement.view.made)
+	trim(&x.out, &x.hold, &x.text, &x.host, &x.protocol, &x.binding.key)
+	if x.judgement != nil {
+		trim(&x.judgement.view.made)
+	}
 	if cap(x.coding.Trailer()) > keepBuffer {
 		x.coding = h1.Chunked{}
 	}

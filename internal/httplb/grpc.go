@@ -17,6 +17,9 @@ var (
 
 // isGRPC reports whether a request is a call of gRPC, which needs HTTP/2 at least.
 func (x *exchange) isGRPC(req *h1.Request) bool {
+	if string(req.Method) != "POST" { // as all calls are
+		return false
+	}
 	if p := x.s.protocol(); p[:len(protocolOne)] == protocolOne {
 		return false
 	}

@@ -39,7 +39,9 @@ func (x *exchange) begin(start loop.Time) {
 	x.record = record{start: start, text: x.text[:0]}
 	x.snap = x.ln.plane.snap.Load()
 	x.lb, x.lbs = nil, nil
-	x.judgement.applied = x.judgement.applied[:0]
+	if x.judgement != nil {
+		x.judgement.applied = x.judgement.applied[:0]
+	}
 	x.isHead, x.trusted, x.grpc = false, false, false
 	x.decision.Pool, x.decision.Endpoint = nil, nil
 	x.upload.begin(x, true)
@@ -136,7 +138,10 @@ func (x *exchange) log(log *telemetry.AccessLog, bytesIn, bytesOut int64) {
 		}
 	}
 	if x.lb != nil {
-		r.LoadBalancer, r.Rules = x.lb.Name, x.judgement.applied
+		r.LoadBalancer = x.lb.Name
+		if x.judgement != nil {
+			r.Rules = x.judgement.applied
+		}
 	}
 	if x.decision.Pool != nil {
 		r.Pool, r.Endpoint, r.Reason = x.decision.Pool.Name, x.decision.Endpoint.Name, x.decision.Reason.String()

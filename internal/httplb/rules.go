@@ -19,11 +19,17 @@ type judgement struct {
 	applied []string // names of the rules that applied
 }
 
+// forget lets go of the names of rules.
+func (j *judgement) forget() {
+	clear(j.applied[:cap(j.applied)])
+	j.applied = j.applied[:0]
+}
+
 // judge runs the rules of the load balancer. What they change makes x.lb another;
 // or one of them has the answer.
 func (x *exchange) judge(req *h1.Request) *plan.Response {
-	j := &x.judgement
 	x.look(req, x.s.protocol(), x.ln.bound().Port())
+	j := x.judgement
 	j.key = j.key[:0]
 	defer func() { j.view.req = nil }()
 	for i := range x.lb.Rules {
@@ -50,6 +56,9 @@ func (x *exchange) judge(req *h1.Request) *plan.Response {
 
 // look notes what rules know of a request.
 func (x *exchange) look(req *h1.Request, protocol string, port uint16) {
+	if x.judgement == nil {
+		x.judgement = new(judgement)
+	}
 	v := &x.judgement.view
 	v.req, v.protocol, v.port = req, protocol, port
 	v.peer, v.client, v.region = x.peer, x.facts.Client, string(x.facts.Place.Region)
