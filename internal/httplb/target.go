@@ -104,6 +104,7 @@ type race struct {
 	mu     sync.Mutex // guards what follows; of a loop nobody ever waits for it
 	failed int
 	err    error // the first
+	late   bool  // one of them was the deadline's
 	c      loop.Conn
 	winner netip.AddrPort
 	over   bool // whoever connects now is too late
@@ -120,6 +121,7 @@ func (r *race) start(to netip.AddrPort, from loop.Sources, deadline loop.Time) {
 		switch {
 		case err != nil:
 			r.failed++
+			r.late = r.late || err == loop.ErrTimeout
 			if r.err == nil {
 				r.err = err
 			}
@@ -150,7 +152,7 @@ func (r *race) end() (loop.Conn, error) {
 	switch {
 	case r.c != nil:
 		return r.c, nil
-	case r.failed == r.started:
+	case r.failed == r.started && !r.late:
 		return nil, r.err
 	}
 	return nil, loop.ErrTimeout
