@@ -34,6 +34,7 @@ type identity struct {
 	roots     *x509.CertPool   // nil for those of the system
 	cert      *tls.Certificate // nil to show none
 	protocols []string
+	pins      []string
 	configs   sync.Map // server name to *tls.Config
 }
 
@@ -80,7 +81,7 @@ func NewClient(names model.PoolTLS, protocols []string, log *slog.Logger) (*Clie
 		if cert != nil {
 			warn(log, names.Certificate, cert.Leaf, time.Now())
 		}
-		c.current.Store(&identity{roots: roots, cert: cert, protocols: protocols})
+		c.current.Store(&identity{roots: roots, cert: cert, protocols: protocols, pins: names.Pins})
 		return nil
 	}, names.CA, names.Certificate, names.Key)
 	if err := c.files.load(); err != nil {
@@ -117,6 +118,12 @@ func (id *identity) config(serverName string) *tls.Config {
 		// Each identity has sessions of its own: what was verified against
 		// earlier authorities is not resumed.
 		ClientSessionCache: tls.NewLRUClientSessionCache(sessionsPerName),
+	}
+	if len(id.pins) > 0 {
+		// Beside the usual verification. It is called for resumed sessions too.
+		conf.VerifyConnection = func(s tls.ConnectionState) error {
+			return model.CheckPins(id.pins, s.PeerCertificates[0].RawSubjectPublicKeyInfo)
+		}
 	}
 	if id.cert != nil {
 		// Certificates would show it only to endpoints that list its issuer.

@@ -25,6 +25,8 @@ func endpointConfig(c, clientCA *issued) *tls.Config {
 	return conf
 }
 
+func pinOf(c *issued) string { return model.PinOf(c.leaf.RawSubjectPublicKeyInfo) }
+
 func TestClient(t *testing.T) {
 	ca, otherCA := issue(t, 1, nil, nil), issue(t, 2, nil, nil)
 	named := issue(t, 3, ca, nil, "endpoint.example.com", "10.0.0.1")
@@ -49,6 +51,12 @@ func TestClient(t *testing.T) {
 		{"a certificate is shown", names, "endpoint.example.com", endpointConfig(named, ca), ""},
 		{"shown though its issuer is not listed", names, "endpoint.example.com", endpointConfig(named, otherCA), "unknown certificate authority"},
 		{"none to show", model.PoolTLS{CA: names.CA}, "endpoint.example.com", endpointConfig(named, ca), "certificate required"},
+		{"a pinned key", model.PoolTLS{CA: names.CA, Pins: []string{pinOf(otherCA), pinOf(named)}}, "endpoint.example.com", endpointConfig(named, nil), ""},
+		{"another key than the pinned one", model.PoolTLS{CA: names.CA, Pins: []string{pinOf(shown)}}, "endpoint.example.com", endpointConfig(named, nil),
+			"not pinned: it is " + pinOf(named)},
+		{"the key of its issuer pinned", model.PoolTLS{CA: names.CA, Pins: []string{pinOf(ca)}}, "endpoint.example.com", endpointConfig(named, nil), "not pinned"},
+		{"a pinned key of another name", model.PoolTLS{CA: names.CA, Pins: []string{pinOf(named)}}, "other.example.com", endpointConfig(named, nil), "not other.example.com"},
+		{"a pinned key of an unknown authority", model.PoolTLS{Pins: []string{pinOf(named)}}, "endpoint.example.com", endpointConfig(named, nil), "unknown authority"},
 		{"TLS 1.1", model.PoolTLS{CA: names.CA}, "endpoint.example.com", func() *tls.Config {
 			c := endpointConfig(named, nil)
 			c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"unicode/utf8"
+
+	"fairlead/internal/model"
 )
 
 // failed returns the result of a check that did not pass.
@@ -79,13 +81,14 @@ func tlsFailure(err error) string {
 		roots    x509.SystemRootsError
 		hostname x509.HostnameError
 		verify   *tls.CertificateVerificationError
+		pin      *model.PinError
 		record   tls.RecordHeaderError
 		op       *net.OpError
 	)
 	switch {
 	case errors.As(err, &hostname):
 		return FailureName
-	case errors.As(err, &unknown), errors.As(err, &invalid), errors.As(err, &roots), errors.As(err, &verify):
+	case errors.As(err, &unknown), errors.As(err, &invalid), errors.As(err, &roots), errors.As(err, &verify), errors.As(err, &pin):
 		return FailureUntrusted
 	case errors.As(err, &record):
 		return FailureTLSProtocol

@@ -269,7 +269,7 @@ func (p *httpProbe) connect(ctx context.Context, u *url.URL) (net.Conn, error) {
 	p.stage = stageTLS
 	cfg := p.tlsConfig("http/1.1")
 	if !p.isOwn(u) {
-		cfg.ServerName, cfg.Certificates = u.Hostname(), nil
+		cfg.ServerName, cfg.Certificates, cfg.VerifyConnection = u.Hostname(), nil, nil
 	}
 	c := tls.Client(conn, cfg)
 	if err := c.HandshakeContext(ctx); err != nil {

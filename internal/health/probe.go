@@ -138,6 +138,11 @@ func (t *Target) tlsConfig(protocol string) *tls.Config {
 		NextProtos:         []string{protocol},
 		MinVersion:         tls.VersionTLS12,
 	}
+	if len(t.Pins) > 0 { // whatever else is not verified
+		c.VerifyConnection = func(s tls.ConnectionState) error {
+			return model.CheckPins(t.Pins, s.PeerCertificates[0].RawSubjectPublicKeyInfo)
+		}
+	}
 	if t.Certificate != nil {
 		c.Certificates = []tls.Certificate{*t.Certificate}
 	}

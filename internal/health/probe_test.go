@@ -515,3 +515,49 @@ func TestBounded(t *testing.T) {
 		t.Errorf("%d bytes: %q", len(s), s)
 	}
 }
+
+// A probe judges the pins that traffic meets, whatever it does not verify. A
+// redirect to another host leaves them behind.
+func TestPins(t *testing.T) {
+	ca := newAuthority(t)
+	cert := ca.certificate(t, time.Now().Add(time.Hour), "127.0.0.1", "localhost")
+	other := ca.certificate(t, time.Now().Add(time.Hour), "127.0.0.1")
+	pin := func(c *tls.Certificate) string {
+		leaf, err := x509.ParseCertificate(c.Certificate[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return model.PinOf(leaf.RawSubjectPublicKeyInfo)
+	}
+	cfg := &tls.Config{Certificates: []tls.Certificate{*cert}, NextProtos: []string{"h2"}}
+	port := httpServer(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") }, cfg)
+	from := httpServer(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, fmt.Sprintf("https://localhost:%d/", port), http.StatusFound)
+	}, &tls.Config{Certificates: []tls.Certificate{*other}})
+	for _, c := range []struct {
+		name string
+		port int
+		pins []string
+		edit func(*model.Monitor)
+		want string
+	}{
+		{"pinned", port, []string{pin(other), pin(cert)}, nil, ""},
+		{"not pinned", port, []string{pin(other)}, nil, FailureUntrusted},
+		{"not pinned, nothing else verified", port, []string{pin(other)}, func(m *model.Monitor) { m.AllowInsecure = true }, FailureUntrusted},
+		{"redirect", from, []string{pin(other)}, func(m *model.Monitor) { m.FollowRedirects = true }, ""},
+		{"redirect from one that is not pinned", from, []string{pin(cert)}, func(m *model.Monitor) { m.FollowRedirects = true }, FailureUntrusted},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			target := at(c.port, func(m *model.Monitor) {
+				m.Type = model.MonitorHTTPS
+				if c.edit != nil {
+					c.edit(m)
+				}
+			})
+			target.RootCAs, target.Pins = ca.pool(), c.pins
+			if r := once(t, target); r.Failure != c.want {
+				t.Errorf("result = %+v, want %q", r, c.want)
+			}
+		})
+	}
+}

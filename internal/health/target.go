@@ -40,6 +40,9 @@ type Target struct {
 	ServerName string
 	// RootCAs verify certificates; nil means those of the system.
 	RootCAs *x509.CertPool
+	// Pins are the public keys that the endpoint's certificate may have; none
+	// for any.
+	Pins []string
 	// Certificate is shown to an endpoint that asks for one.
 	Certificate *tls.Certificate
 }
@@ -61,7 +64,7 @@ func (t *Target) same(o *Target) bool {
 		t.Host == o.Host && t.Port == o.Port && t.HostHeader == o.HostHeader &&
 		slices.Equal(t.SourceAddresses, o.SourceAddresses) &&
 		t.TLS == o.TLS && t.ServerName == o.ServerName &&
-		t.RootCAs.Equal(o.RootCAs) && sameCertificate(t.Certificate, o.Certificate) &&
+		t.RootCAs.Equal(o.RootCAs) && slices.Equal(t.Pins, o.Pins) && sameCertificate(t.Certificate, o.Certificate) &&
 		reflect.DeepEqual(a, b)
 }
 

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"fairlead/internal/loop"
+	"fairlead/internal/model"
 )
 
 // failure is an error that Fairlead answers with itself. Its values are
@@ -140,7 +141,8 @@ func handshakeFailure(err error) *failure {
 	var invalid *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
 	var hostname x509.HostnameError
-	if errors.As(err, &invalid) || errors.As(err, &authority) || errors.As(err, &hostname) {
+	var pin *model.PinError
+	if errors.As(err, &pin) || errors.As(err, &invalid) || errors.As(err, &authority) || errors.As(err, &hostname) {
 		return failCertificate
 	}
 	return failTLS

@@ -50,7 +50,7 @@ type Plane struct {
 type clientKey struct {
 	pool     string
 	protocol model.PoolProtocol
-	files    model.PoolTLS
+	tls      string // model.PoolTLS.ID
 }
 
 type watchedClient struct {
@@ -268,7 +268,7 @@ func (p *Plane) upstream(e *plan.Endpoint) (*upstream, error) {
 	u.stats.init()
 	u.http2.Store(newClientConfig(e.Pool, &u.stats))
 	if e.Pool.TLS {
-		ck := clientKey{e.Pool.Name, e.Pool.Protocol, e.Pool.TLSFiles}
+		ck := clientKey{e.Pool.Name, e.Pool.Protocol, e.Pool.TLSFiles.ID()}
 		c := p.clients[ck]
 		if c == nil {
 			client, err := certs.NewClient(e.Pool.TLSFiles, protocols(e.Pool), p.log)
@@ -289,7 +289,7 @@ func (p *Plane) upstream(e *plan.Endpoint) (*upstream, error) {
 func upstreamKeyOf(e *plan.Endpoint) upstreamKey {
 	k := upstreamKey{pool: e.Pool.Name, endpoint: e.Name, address: e.Key, protocol: e.Pool.Protocol}
 	if e.Pool.TLS {
-		k.serverName, k.files = e.ServerName, e.Pool.TLSFiles
+		k.serverName, k.tls = e.ServerName, e.Pool.TLSFiles.ID()
 	}
 	return k
 }

@@ -53,7 +53,7 @@ type upstreamKey struct {
 	pool, endpoint, address string
 	protocol                model.PoolProtocol
 	serverName              string
-	files                   model.PoolTLS
+	tls                     string // model.PoolTLS.ID, where TLS is spoken
 }
 
 // upstreamConn is a connection to an endpoint, for one request at a time: with

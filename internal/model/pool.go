@@ -1,6 +1,9 @@
 package model
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // PoolProtocol is how endpoints are spoken to at layer 7.
 type PoolProtocol string
@@ -205,6 +208,18 @@ type PoolTLS struct {
 	// Name that is asked for and verified. Default: the endpoint's Host
 	// header, else the host of its address.
 	ServerName string `yaml:"server_name"`
+	// Public keys that endpoints' certificates may have, at most 16: sha256/ and
+	// the base64 of the SHA-256 of the SubjectPublicKeyInfo. A certificate must
+	// be valid as well. Default: any key.
+	Pins []string `yaml:"pins"`
+}
+
+// Empty reports whether nothing is declared.
+func (t *PoolTLS) Empty() bool { return t.ID() == (&PoolTLS{}).ID() }
+
+// ID tells one declaration from another.
+func (t *PoolTLS) ID() string {
+	return strings.Join(append([]string{t.CA, t.Certificate, t.Key, t.ServerName}, t.Pins...), "\x00")
 }
 
 // EndpointSteering says how an endpoint of a pool is chosen.

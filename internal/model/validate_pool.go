@@ -82,8 +82,26 @@ func (v *validator) poolTLS(at Place, p *Pool) {
 			}
 		}
 	}
-	if p.TLS != (PoolTLS{}) && !p.Protocol.OverTLS() {
+	v.pins(at.Key("pins"), p.TLS.Pins)
+	if !p.TLS.Empty() && !p.Protocol.OverTLS() {
 		v.bad(at, "given with protocol %s: want it with https, h2 or auto only", p.Protocol)
+	}
+}
+
+func (v *validator) pins(at Place, pins []string) {
+	const most = 16
+	if len(pins) > most {
+		v.bad(at, "%d of them: want at most %d", len(pins), most)
+		return
+	}
+	seen := uniques{}
+	for i, pin := range pins {
+		at := at.Item(i, "")
+		if err := checkPin(pin); err != nil {
+			v.wrong(at, pin, "%v", err)
+			continue
+		}
+		seen.add(v, at, pin, pin)
 	}
 }
 

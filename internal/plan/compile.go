@@ -147,7 +147,7 @@ func (k *compiler) pool(m *model.Pool) error {
 				Key: e.Health.Key, Endpoint: e.Health, Monitor: monitor,
 				Host: host, Port: int(e.port), Name: e.name, HostHeader: e.Host,
 				SourceAddresses: k.plan.Config.Node.SourceAddresses,
-				TLS:             p.TLS, ServerName: name, RootCAs: roots, Certificate: certificate,
+				TLS:             p.TLS, ServerName: name, RootCAs: roots, Certificate: certificate, Pins: m.TLS.Pins,
 			})
 		}
 	}

@@ -1,7 +1,10 @@
 package http_test
 
 import (
+	"crypto/sha256"
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
@@ -63,6 +66,10 @@ var edgeErrors = []struct {
 		reason: "invalid_certificate", addr: func(t *testing.T, ca *lab.CA) string {
 			return secure(t, &tls.Config{Certificates: []tls.Certificate{ca.Issue("right.example.com").TLS}}, "x")
 		}},
+	{name: "otherkey", pool: "protocol: https, tls: {ca: CA, server_name: right.example.com, pins: [sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=]}",
+		status: 526, title: "Invalid SSL Certificate", reason: "invalid_certificate", addr: func(t *testing.T, ca *lab.CA) string {
+			return secure(t, &tls.Config{Certificates: []tls.Certificate{ca.Issue("right.example.com").TLS}}, "x")
+		}},
 	{name: "nopool", pool: "enabled: false", status: 530, title: "No Healthy Pool", reason: "no_pool", here: true,
 		addr: func(t *testing.T, _ *lab.CA) string { return lab.Refusing(t) }},
 	{name: "noname", status: 530, title: "Name Not Resolved", reason: "name_not_resolved",
@@ -79,6 +86,17 @@ func secure(t *testing.T, cfg *tls.Config, name string) string {
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s.Listener.Addr().String()
+}
+
+// pinOf returns the pin of a certificate's key, as openssl makes it of the file.
+func pinOf(t *testing.T, c tls.Certificate) string {
+	t.Helper()
+	leaf, err := x509.ParseCertificate(c.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(leaf.RawSubjectPublicKeyInfo)
+	return "sha256/" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
 func TestEdgeErrors(t *testing.T) {
@@ -164,7 +182,10 @@ func TestSecurePools(t *testing.T) {
 	t.Parallel()
 	ca := lab.NewCA(t)
 	ours := ca.Issue("fairlead.example.com")
-	plain := secure(t, &tls.Config{Certificates: []tls.Certificate{ca.Issue("a.example.com", "127.0.0.1").TLS}}, "plain")
+	ofPlain := ca.Issue("a.example.com", "127.0.0.1").TLS
+	plain := secure(t, &tls.Config{Certificates: []tls.Certificate{ofPlain}}, "plain")
+	pin := pinOf(t, ofPlain)
+	otherPin := pinOf(t, ca.Issue("a.example.com").TLS)
 	mutual := secure(t, &tls.Config{Certificates: []tls.Certificate{ca.Issue("a.example.com").TLS},
 		ClientCAs: ca.Pool, ClientAuth: tls.RequireAndVerifyClientCert}, "mutual")
 	mutual12 := secure(t, &tls.Config{Certificates: []tls.Certificate{ca.Issue("a.example.com").TLS}, MaxVersion: tls.VersionTLS12,
@@ -178,6 +199,9 @@ func TestSecurePools(t *testing.T) {
 		{"client certificate in TLS 1.2", "server_name: a.example.com, " + pair, "", mutual12, "mutual for a.example.com"},
 		{"no client certificate", "server_name: a.example.com", "", mutual, "525"},
 		{"no client certificate in TLS 1.2", "server_name: a.example.com", "", mutual12, "525"},
+		{"pinned key", "pins: [" + otherPin + ", " + pin + "]", "", plain, "plain for "},
+		{"another key than the pinned one", "pins: [" + otherPin + "]", "", plain, "526"},
+		{"pinned key, wrong name", "server_name: b.example.com, pins: [" + pin + "]", "", plain, "526"},
 		{"wrong name", "server_name: b.example.com", "", plain, "526"},
 		{"wrong name of the Host header", "", "header: {Host: [b.example.com]}", plain, "526"},
 	} {
