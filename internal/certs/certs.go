@@ -1,6 +1,6 @@
 // Package certs keeps certificates in memory and current: those that
-// listeners show to clients ([Store]) and those that are used towards the
-// endpoints of a pool ([Client]).
+// listeners show to clients ([Store]) and ask of them ([Server]), and those that
+// are used towards the endpoints of a pool ([Client]).
 //
 // Files are polled. A change is used only once all files of a pair parse, fit
 // together and have stopped changing; until then, and when files vanish, what
@@ -64,4 +64,17 @@ func parseCertificates(data []byte) ([]*x509.Certificate, error) {
 		return nil, errors.New("no certificate: want PEM blocks that begin with -----BEGIN CERTIFICATE-----")
 	}
 	return all, nil
+}
+
+// parseAuthorities makes a pool of the contents of a file.
+func parseAuthorities(file string, data []byte) (*x509.CertPool, error) {
+	authorities, err := parseCertificates(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	pool := x509.NewCertPool()
+	for _, a := range authorities {
+		pool.AddCert(a)
+	}
+	return pool, nil
 }

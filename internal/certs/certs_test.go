@@ -118,6 +118,11 @@ func newStore(t *testing.T, log *slog.Logger, files ...model.CertificateFiles) *
 	return s
 }
 
+// serverConfig returns the settings of a listener with the certificates of s.
+func serverConfig(s *Store, min model.TLSVersion, protocols []string) *tls.Config {
+	return (&Server{store: s, spec: Spec{MinVersion: min, Protocols: protocols}}).newConfig(nil)
+}
+
 // connect returns both ends of a connection. A net.Pipe would not do: it holds
 // nothing, so two ends that send an alert at the same time wait for each other.
 func connect(t *testing.T) (near, far net.Conn) {
@@ -174,7 +179,7 @@ func serial(t *testing.T, s *Store, name string, change ...func(*tls.Config)) in
 	for _, f := range change {
 		f(conf)
 	}
-	state, _, err := handshake(t, ServerConfig(s, model.TLS12, []string{"h2", "http/1.1"}), conf)
+	state, _, err := handshake(t, serverConfig(s, model.TLS12, []string{"h2", "http/1.1"}), conf)
 	if err != nil {
 		t.Fatalf("handshake for %q: %v", name, err)
 	}
@@ -231,7 +236,7 @@ func TestChoiceByServerName(t *testing.T) {
 		})
 	}
 	t.Run("no type fits", func(t *testing.T) {
-		_, _, err := handshake(t, ServerConfig(s, model.TLS12, nil), func() *tls.Config {
+		_, _, err := handshake(t, serverConfig(s, model.TLS12, nil), func() *tls.Config {
 			c := &tls.Config{ServerName: "www.example.com", InsecureSkipVerify: true}
 			onlyRSA(c)
 			return c
@@ -557,7 +562,7 @@ func TestServerConfig(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			client := tt.client.Clone()
 			client.ServerName, client.InsecureSkipVerify = "www.example.com", true
-			state, _, err := handshake(t, ServerConfig(s, tt.min, []string{"h2", "http/1.1"}), client)
+			state, _, err := handshake(t, serverConfig(s, tt.min, []string{"h2", "http/1.1"}), client)
 			if (err == nil) != tt.ok {
 				t.Fatalf("handshake: %v, want success: %v", err, tt.ok)
 			}
@@ -571,7 +576,7 @@ func TestServerConfig(t *testing.T) {
 func TestSessionsOutliveAReload(t *testing.T) {
 	files := save(t, issue(t, 1, nil, nil, "www.example.com"))
 	s := newStore(t, quiet(t), files)
-	server := ServerConfig(s, model.TLS12, nil)
+	server := serverConfig(s, model.TLS12, nil)
 	client := &tls.Config{ServerName: "www.example.com", InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(1)}
 	for i, want := range []bool{false, true, true} {
 		if i == 2 {

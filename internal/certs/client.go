@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -54,13 +53,8 @@ func LoadClient(names model.PoolTLS) (roots *x509.CertPool, cert *tls.Certificat
 
 func parseClient(names model.PoolTLS, contents [][]byte) (roots *x509.CertPool, cert *tls.Certificate, err error) {
 	if names.CA != "" {
-		authorities, err := parseCertificates(contents[0])
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", names.CA, err)
-		}
-		roots = x509.NewCertPool()
-		for _, a := range authorities {
-			roots.AddCert(a)
+		if roots, err = parseAuthorities(names.CA, contents[0]); err != nil {
+			return nil, nil, err
 		}
 	}
 	if names.Certificate != "" || names.Key != "" {

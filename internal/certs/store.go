@@ -228,30 +228,3 @@ func number(b bool) float64 {
 	}
 	return 0
 }
-
-// ServerConfig returns the TLS settings of a listener that shows the
-// certificates of store. Session tickets are on; their keys rotate daily and
-// outlive changes of certificates.
-func ServerConfig(store *Store, minVersion model.TLSVersion, nextProtos []string) *tls.Config {
-	c := &tls.Config{
-		GetCertificate: store.GetCertificate,
-		NextProtos:     nextProtos,
-		MinVersion:     tls.VersionTLS12,
-		CipherSuites:   forwardSecret(),
-	}
-	if minVersion == model.TLS13 {
-		c.MinVersion = tls.VersionTLS13
-	}
-	return c
-}
-
-// forwardSecret returns the suites of TLS 1.2 that keep past traffic secret
-// when the key leaks and that authenticate what they encrypt. Those of TLS 1.3
-// all do.
-func forwardSecret() []uint16 {
-	return []uint16{
-		tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-		tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-		tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
-	}
-}

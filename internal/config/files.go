@@ -74,6 +74,9 @@ func files(c *model.Config) []namedFile {
 			add(at.Item(j, "").Key("certificate"), certificateFile, &pair.Certificate)
 			add(at.Item(j, "").Key("key"), keyFile, &pair.Key)
 		}
+		if cc := c.Listeners[i].ClientCertificates; cc != nil {
+			add(root.Key("listeners").Item(i, c.Listeners[i].Name).Key("client_certificates").Key("ca"), authorityFile, &cc.CA)
+		}
 	}
 	for i := range c.Pools {
 		at, pool := root.Key("pools").Item(i, c.Pools[i].Name).Key("tls"), &c.Pools[i].TLS

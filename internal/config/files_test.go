@@ -16,6 +16,7 @@ listeners:
     address: ":443"
     protocol: https
     certificates: [{certificate: www.pem, key: www.key}]
+    client_certificates: {ca: clients.pem}
 pools:
   - name: p
     protocol: https
@@ -29,7 +30,7 @@ func TestCheckFiles(t *testing.T) {
 	other, otherKey := newPair(t)
 	good := map[string]string{
 		"logs/old.log": "", "geo.mmdb": "tree" + string(mmdbMarker) + "metadata",
-		"www.pem": string(certificate), "www.key": string(key), "ca.pem": string(other),
+		"www.pem": string(certificate), "www.key": string(key), "ca.pem": string(other), "clients.pem": string(other),
 	}
 	for _, c := range []struct {
 		name  string
@@ -49,8 +50,10 @@ func TestCheckFiles(t *testing.T) {
 		{"not a key", "www.key", string(certificate), "9:48", `listener "web": certificates[0].key %q: holds no private key: want PEM`},
 		{"another key", "www.key", string(otherKey), "9:48", `listener "web": certificates[0].key %q: does not fit the certificate beside it`},
 		{"an encrypted key", "www.key", "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n", "9:48", `listener "web": certificates[0].key %q: is encrypted: want a key without a passphrase`},
-		{"no authority", "ca.pem", "", "13:15", `pool "p": tls.ca %q: no such file or directory`},
-		{"not an authority", "ca.pem", string(key), "13:15", `pool "p": tls.ca %q: holds no certificate: want PEM`},
+		{"no authority", "ca.pem", "", "14:15", `pool "p": tls.ca %q: no such file or directory`},
+		{"not an authority", "ca.pem", string(key), "14:15", `pool "p": tls.ca %q: holds no certificate: want PEM`},
+		{"no authority of clients", "clients.pem", "", "10:31", `listener "web": client_certificates.ca %q: no such file or directory`},
+		{"not an authority of clients", "clients.pem", "x", "10:31", `listener "web": client_certificates.ca %q: holds no certificate: want PEM`},
 		{"a file for a directory", "data", "x", "2:11", "data_dir %q: is a file: want a directory"},
 		{"no directory for the log", "logs/old.log", "", "3:22", "access_log.output %q: its directory: no such file or directory"},
 		{"a directory for the log", "logs/access.log/x", "x", "3:22", "access_log.output %q: is a directory: want a file"},

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync/atomic"
 
+	"fairlead/internal/certs"
 	"fairlead/internal/loop"
 )
 
@@ -20,8 +21,10 @@ type client struct {
 	peer netip.AddrPort
 	tls  *tls.ConnectionState // nil where it speaks plain HTTP
 
-	preamble bool       // a header of the PROXY protocol is to come
-	counted  netip.Addr // among the connections of one client; invalid where it is not
+	preamble  bool       // a header of the PROXY protocol is to come
+	counted   netip.Addr // among the connections of one client; invalid where it is not
+	certified bool       // it has shown a certificate that was verified
+	subject   string     // of that
 
 	resume   func()       // run, as a value that is made once
 	begun    bool         // the wait for this request's first bytes has begun
@@ -185,7 +188,7 @@ func (k *client) secure(set *settings) bool {
 	l := k.ln
 	h := handshake{k.c}
 	l.enter(h)
-	c, state, err := k.d.Secure(k.c, loop.AsServer, set.tls, k.deadline)
+	c, state, err := k.d.Secure(k.c, loop.AsServer, set.tls.Config(), k.deadline)
 	l.leave(h)
 	if err != nil {
 		l.stats.handshakes.Inc()
@@ -196,6 +199,7 @@ func (k *client) secure(set *settings) bool {
 		return false
 	}
 	k.c, k.tls = c, state
+	k.certified, k.subject = certs.ClientSubject(state)
 	c.Resume() // an interruption that came too late; the listener is draining then
 	return true
 }

@@ -33,7 +33,10 @@ type exchange struct {
 	tls     *tls.ConnectionState
 	trusted bool // the peer is a trusted proxy
 
-	asks      bool // what would be: nothing may change by it
+	certified bool   // the client has shown a certificate that was verified
+	asks      bool   // what would be: nothing may change by it
+	subject   string // of the client's certificate
+
 	lb        *plan.LoadBalancer
 	lbs       *balancerStats
 	facts     steer.Facts
@@ -100,8 +103,10 @@ func (x *exchange) init(s stream) {
 }
 
 // attach says where the requests that follow come from.
-func (x *exchange) attach(ln *listener, d loop.Driver, peer netip.AddrPort) {
-	x.ln, x.d, x.peer = ln, d, peer
+func (x *exchange) attach(k *client) {
+	x.ln, x.d, x.peer = k.ln, k.d, k.peer
+	x.secure, x.tls = k.tls != nil, k.tls
+	x.certified, x.subject = k.certified, k.subject
 }
 
 // detach forgets the requests, and lets go of what they would keep from being
@@ -109,6 +114,7 @@ func (x *exchange) attach(ln *listener, d loop.Driver, peer netip.AddrPort) {
 func (x *exchange) detach() {
 	x.ln, x.d, x.tls, x.snap, x.lb, x.lbs = nil, nil, nil, nil, nil, nil
 	x.peer, x.secure, x.trusted = netip.AddrPort{}, false, false
+	x.certified, x.subject = false, ""
 	x.decision, x.facts = steer.Decision{}, steer.Facts{}
 	x.binding.line = x.binding.line[:0]
 	if x.judgement != nil {
@@ -216,7 +222,7 @@ func (x *exchange) addBody(b []byte, last bool) {
 	}
 	if last {
 		x.out = append(x.out, h1.LastChunk...)
-		x.out = append(x.out, x.s.bodyTrailer()...)
+		x.out = x.appendTrailer(x.out, x.s.bodyTrailer())
 		x.out = append(x.out, h1.CRLF...)
 	}
 }

@@ -51,6 +51,7 @@ func (x *exchange) requestHead(req *h1.Request, e *plan.Endpoint) {
 	out = x.appendTarget(out, e)
 	x.targetEnd = len(out)
 
+	x.disown(&req.Message)
 	drop := fromStrangers
 	if x.trusted {
 		drop = fromTrusted
@@ -173,7 +174,7 @@ func (x *exchange) forwarded(out []byte, req *h1.Request) []byte {
 		out = append(out, proto...)
 		out = append(out, h1.CRLF...)
 	}
-	return out
+	return x.identified(out)
 }
 
 // appendAddr appends an address without its zone, which means nothing to

@@ -76,8 +76,7 @@ func (k *client) stream(st *h2.Stream) {
 	defer k.ln.recovered() // the stream, which has not ended, is reset
 	s := h2streams.Get().(*h2stream)
 	s.st, s.ln, s.set = st, k.ln, k.ln.set.Load()
-	s.x.attach(k.ln, k.d, k.peer)
-	s.x.secure, s.x.tls = k.tls != nil, k.tls
+	s.x.attach(k)
 	s.serve()
 	s.close()
 }

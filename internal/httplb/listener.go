@@ -2,12 +2,10 @@ package httplb
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net/netip"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -61,10 +59,8 @@ type settings struct {
 	h2             *h2.Config
 
 	// TLS listeners only.
-	files      []model.CertificateFiles
-	minVersion model.TLSVersion
-	store      *certs.Store
-	tls        *tls.Config
+	tls           *certs.Server
+	subjectHeader string // in which endpoints are told the subject of a client's certificate
 }
 
 // newSettings makes the settings of m. Certificates that are loaded are kept,
@@ -82,21 +78,21 @@ func newSettings(m *model.Listener, old *settings, log *slog.Logger) (*settings,
 	if m.Protocol != model.ListenerHTTPS {
 		return s, nil
 	}
-	s.files, s.minVersion = m.Certificates, m.MinTLSVersion
-	if old != nil && old.store != nil && slices.Equal(old.files, s.files) {
-		s.store = old.store
-	} else {
-		store, err := certs.New(s.files, log)
-		if err != nil {
-			return nil, err
-		}
-		s.store = store
+	spec := certs.Spec{
+		Certificates: m.Certificates, MinVersion: m.MinTLSVersion, Clients: m.ClientCertificates,
+		Protocols: []string{"h2", "http/1.1"},
 	}
-	if old != nil && old.store == s.store && old.minVersion == s.minVersion {
-		s.tls = old.tls
-		return s, nil
+	if m.ClientCertificates != nil {
+		s.subjectHeader = m.ClientCertificates.SubjectHeader
 	}
-	s.tls = certs.ServerConfig(s.store, s.minVersion, []string{"h2", "http/1.1"})
+	var before *certs.Server
+	if old != nil {
+		before = old.tls
+	}
+	var err error
+	if s.tls, err = certs.NewServer(spec, before, log); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -120,27 +116,27 @@ func listen(p *Plane, m *plan.Listener, set *settings) (*listener, error) {
 func (l *listener) use(set *settings) {
 	set.stats = &l.stats
 	old := l.set.Swap(set)
-	if set.store == nil || old != nil && old.store == set.store {
+	if set.tls == nil || old != nil && old.tls == set.tls {
 		return
 	}
 	l.plane.wg.Go(func() {
 		ctx, stop := context.WithCancel(l.plane.ctx)
 		defer stop()
-		// The store is looked after until another takes its place, which is
+		// Its files are looked after until another takes its place, which is
 		// noticed at the next look.
-		set.store.Watch(whileUsed(ctx, l, set.store), certInterval)
+		set.tls.Watch(whileUsed(ctx, l, set.tls), certInterval)
 	})
 }
 
 // whileUsed returns a context that ends when the listener closes or uses
-// another store.
-func whileUsed(ctx context.Context, l *listener, store *certs.Store) context.Context {
+// other certificates.
+func whileUsed(ctx context.Context, l *listener, tls *certs.Server) context.Context {
 	ctx, stop := context.WithCancel(ctx)
 	t := time.NewTicker(certInterval)
 	l.plane.wg.Go(func() {
 		defer stop()
 		defer t.Stop()
-		for !l.draining.Load() && l.set.Load().store == store {
+		for !l.draining.Load() && l.set.Load().tls == tls {
 			select {
 			case <-ctx.Done():
 				return

@@ -161,6 +161,7 @@ func (x *exchange) log(log *telemetry.AccessLog, bytesIn, bytesOut int64) {
 	if x.cause != nil && r.Error != "" {
 		r.ErrorDetail = x.cause.Error()
 	}
+	r.Certified, r.ClientSubject = x.certified, x.subject
 	if x.tls != nil {
 		r.TLSVersion, r.TLSCipher, r.ServerName = x.tls.Version, x.tls.CipherSuite, x.tls.ServerName
 	}

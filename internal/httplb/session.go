@@ -53,8 +53,7 @@ var sessions = sync.Pool{New: func() any {
 func openSession(k *client) *session {
 	s := sessions.Get().(*session)
 	s.k, s.c, s.ln = k, k.c, k.ln
-	s.x.attach(k.ln, k.d, k.peer)
-	s.x.secure, s.x.tls = k.tls != nil, k.tls
+	s.x.attach(k)
 	return s
 }
 

@@ -222,8 +222,8 @@ var (
 func (p *Plane) Collect(e *telemetry.Emitter) {
 	for _, l := range p.current() {
 		l.stats.collect(e, l.name())
-		if store := l.set.Load().store; store != nil {
-			store.Collect(e, l.name())
+		if tls := l.set.Load().tls; tls != nil {
+			tls.Collect(e, l.name())
 		}
 	}
 	snap := p.snap.Load()

@@ -119,7 +119,7 @@ func (u *upload) chunk(to loop.Conn, b []byte, done bool) error {
 	if !done {
 		return nil
 	}
-	tail := append([]byte(h1.LastChunk), u.x.s.bodyTrailer()...)
+	tail := u.x.appendTrailer([]byte(h1.LastChunk), u.x.s.bodyTrailer())
 	return to.Write(append(tail, h1.CRLF...))
 }
 

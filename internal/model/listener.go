@@ -59,6 +59,8 @@ type Listener struct {
 	Certificates []CertificateFiles `yaml:"certificates"`
 	// Lowest TLS version accepted: "1.2" or "1.3". Default "1.2".
 	MinTLSVersion TLSVersion `yaml:"min_tls_version"`
+	// Certificates that are asked of clients; https only. Default: none.
+	ClientCertificates *ClientCertificates `yaml:"client_certificates"`
 	// Prefixes whose X-Forwarded-For, or PROXY protocol, is believed. Default:
 	// nobody's.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
@@ -107,6 +109,33 @@ type CertificateFiles struct {
 	// PEM file with the certificate's key.
 	Key string `yaml:"key"`
 }
+
+// ClientCertificates says what certificates clients show.
+type ClientCertificates struct {
+	// PEM file with the authorities that sign them; read again when it changes.
+	CA string `yaml:"ca"`
+	// require: a client without a certificate is refused; request: it may do
+	// without. One that is shown must be valid in either case. Default require.
+	Mode ClientCertificateMode `yaml:"mode"`
+	// Header in which endpoints are told the certificate's subject, such as
+	// X-Client-Certificate-Subject. Clients of no listener can send it. Default: none.
+	SubjectHeader string `yaml:"subject_header"`
+}
+
+// SetDefaults fills in what holds when a key is left out.
+func (c *ClientCertificates) SetDefaults() { c.Mode = ClientCertificateRequire }
+
+// ClientCertificateMode says whether clients must show a certificate.
+type ClientCertificateMode string
+
+// The modes.
+const (
+	ClientCertificateRequire ClientCertificateMode = "require"
+	ClientCertificateRequest ClientCertificateMode = "request"
+)
+
+// Values lists the valid modes.
+func (ClientCertificateMode) Values() []string { return []string{"require", "request"} }
 
 // TLSRoute sends the connections for some server names to load balancers.
 type TLSRoute struct {

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -187,6 +189,7 @@ func (v *validator) listenerTLS(at Place, l *Listener) {
 	case !l.SpeaksTLS() && len(l.Certificates) > 0:
 		v.bad(at.Key("certificates"), "given with protocol %s: want them with https, tls, dot, doh or doq only", l.Protocol)
 	}
+	v.clientCertificates(at.Key("client_certificates"), l)
 	if !l.SpeaksTLS() && l.MinTLSVersion == TLS13 {
 		v.bad(at.Key("min_tls_version"), "given with protocol %s, which ends no TLS", l.Protocol)
 	}
@@ -199,6 +202,46 @@ func (v *validator) listenerTLS(at Place, l *Listener) {
 			v.bad(at.Key("key"), "missing: want the name of a PEM file")
 		}
 	}
+}
+
+func (v *validator) clientCertificates(at Place, l *Listener) {
+	c := l.ClientCertificates
+	if c == nil {
+		return
+	}
+	if l.Protocol != ListenerHTTPS {
+		v.bad(at, "given with protocol %s: want it with https only", l.Protocol)
+	}
+	if c.CA == "" {
+		v.bad(at.Key("ca"), "missing: want the name of a PEM file")
+	}
+	enum(v, at.Key("mode"), c.Mode)
+	if name := c.SubjectHeader; name != "" {
+		if err := checkOwnHeader(name); err != nil {
+			v.wrong(at.Key("subject_header"), name, "%v", err)
+		}
+	}
+}
+
+// checkOwnHeader looks for a name of a header that nobody else has a use for:
+// what clients send under it is removed.
+func checkOwnHeader(name string) error {
+	const most = 64
+	if len(name) > most {
+		return fmt.Errorf("longer than %d bytes", most)
+	}
+	if strings.ContainsFunc(name, func(r rune) bool {
+		return r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	}) {
+		return errors.New("want letters, digits and -") // _ is - to many servers
+	}
+	// What is left out can break no request if it is removed and written anew.
+	lower := strings.ToLower(name)
+	if !strings.HasPrefix(lower, "x-") && !strings.HasPrefix(lower, "client-") && !strings.HasPrefix(lower, "ssl-") ||
+		strings.HasPrefix(lower, "x-forwarded-") || lower == "x-real-ip" {
+		return errors.New("want a name that begins with X-, Client- or SSL-, and no other use of it, such as X-Client-Certificate-Subject")
+	}
+	return nil
 }
 
 // listenerTarget checks where the traffic of a listener goes.

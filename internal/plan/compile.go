@@ -79,6 +79,9 @@ func Compile(c *model.Config, before *Plan, t Tables) (*Plan, error) {
 		if err != nil {
 			return nil, fmt.Errorf("listener %q: %w", c.Listeners[i].Name, err)
 		}
+		if cc := c.Listeners[i].ClientCertificates; cc != nil && cc.SubjectHeader != "" {
+			k.plan.SubjectHeaders = append(k.plan.SubjectHeaders, strings.ToLower(cc.SubjectHeader))
+		}
 		k.plan.Listeners = append(k.plan.Listeners, Listener{Listener: &c.Listeners[i], Bind: bind})
 	}
 	k.before = nil // the compiler stays, for variants of load balancers

@@ -30,10 +30,13 @@ type Plan struct {
 	// Node is the place of this process.
 	Node Place
 
-	Listeners     []Listener
-	LoadBalancers []*LoadBalancer
-	Pools         []*Pool     // Pools[i].Index == i
-	Endpoints     []*Endpoint // of all pools; Endpoints[i].Index == i
+	Listeners []Listener
+	// SubjectHeaders are the headers, in lower case, in which endpoints are told
+	// who a client is: no client's own are passed on, whatever its listener.
+	SubjectHeaders []string
+	LoadBalancers  []*LoadBalancer
+	Pools          []*Pool     // Pools[i].Index == i
+	Endpoints      []*Endpoint // of all pools; Endpoints[i].Index == i
 	// Targets is what health checking has to probe.
 	Targets []health.Target
 

@@ -52,6 +52,10 @@ type AccessRecord struct {
 	TLSVersion, TLSCipher uint16
 	// ServerName is the name that the client asked for in TLS.
 	ServerName string
+	// Certified is whether the client has shown a valid certificate, and
+	// ClientSubject its subject.
+	Certified     bool
+	ClientSubject string
 	// Reused is whether the answer came over a kept connection.
 	Reused bool
 	// Retries counts the attempts after the first.
@@ -100,6 +104,9 @@ func appendRecord(b []byte, r *AccessRecord) []byte {
 		e.text("tls_version", tls.VersionName(r.TLSVersion))
 		e.text("tls_cipher", cipherNames[r.TLSCipher])
 		e.text("server_name", r.ServerName)
+	}
+	if r.Certified {
+		e.text("client_subject", r.ClientSubject)
 	}
 	if r.Upgraded {
 		e.boolean("upgraded", true)

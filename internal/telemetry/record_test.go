@@ -23,7 +23,7 @@ func fullRecord() *AccessRecord {
 		BytesIn: 120, BytesOut: 4096,
 		Head: 150 * time.Microsecond, Connect: 5 * time.Second, FirstByte: 5*time.Second + 12345*time.Microsecond, Total: 6 * time.Second,
 		TLSVersion: tls.VersionTLS13, TLSCipher: tls.TLS_AES_128_GCM_SHA256, ServerName: "www.example.com",
-		Reused: true, Retries: 1, Upgraded: true, Rules: []string{"blue", `a "rule"`},
+		Certified: true, ClientSubject: `CN=a\,b`, Reused: true, Retries: 1, Upgraded: true, Rules: []string{"blue", `a "rule"`},
 	}
 }
 
@@ -38,7 +38,7 @@ func TestLine(t *testing.T) {
 			`"method":"GET","host":"www.example.com","path":"/a?b=c","status":522,"bytes_in":120,"bytes_out":4096,` +
 			`"head_ms":0.150,"connect_ms":5000.000,"first_byte_ms":5012.345,"total_ms":6000.000,"reused":true,"retries":1,` +
 			`"error":"connect timeout","error_detail":"127.0.0.1:9001: i/o timeout",` +
-			`"tls_version":"TLS 1.3","tls_cipher":"TLS_AES_128_GCM_SHA256","server_name":"www.example.com","upgraded":true}` + "\n"},
+			`"tls_version":"TLS 1.3","tls_cipher":"TLS_AES_128_GCM_SHA256","server_name":"www.example.com","client_subject":"CN=a\\,b","upgraded":true}` + "\n"},
 		{"nothing", &AccessRecord{}, `{"time":"0001-01-01T00:00:00.000000Z","listener":"","load_balancer":"",` +
 			`"pool":"","endpoint":"","reason":"","client":"","peer":"","protocol":"",` +
 			`"method":"","host":"","path":"","status":0,"bytes_in":0,"bytes_out":0,` +

@@ -1,0 +1,223 @@
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"fairlead/internal/model"
+	"fairlead/internal/telemetry"
+)
+
+// Spec is how a listener speaks TLS.
+type Spec struct {
+	Certificates []model.CertificateFiles
+	MinVersion   model.TLSVersion
+	// Clients says what is asked of clients; nil for nothing.
+	Clients *model.ClientCertificates
+	// Protocols are what is spoken inside (ALPN), the preferred one first.
+	Protocols []string
+}
+
+func (s *Spec) equal(o *Spec) bool {
+	return slices.Equal(s.Certificates, o.Certificates) && s.MinVersion == o.MinVersion &&
+		sameClients(s.Clients, o.Clients) && slices.Equal(s.Protocols, o.Protocols)
+}
+
+// sameClients compares what TLS depends on.
+func sameClients(a, b *model.ClientCertificates) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.CA == b.CA && a.Mode == b.Mode
+}
+
+// Server is the TLS of one listener: the certificates that it shows, and those
+// that it asks clients for.
+type Server struct {
+	spec   Spec
+	store  *Store
+	config atomic.Pointer[tls.Config]
+
+	mu      sync.Mutex // held while the authorities of clients are read
+	clients *bundle    // nil where nothing is asked of clients
+}
+
+// NewServer loads what spec names, all of which must be right. What has not
+// changed since old, which may be nil, is taken from it: old itself if nothing
+// has, so that clients can resume their sessions.
+func NewServer(spec Spec, old *Server, log *slog.Logger) (*Server, error) {
+	if old != nil && old.spec.equal(&spec) {
+		return old, nil
+	}
+	s := &Server{spec: spec}
+	if old != nil && slices.Equal(old.spec.Certificates, spec.Certificates) {
+		s.store = old.store
+	} else {
+		store, err := New(spec.Certificates, log)
+		if err != nil {
+			return nil, err
+		}
+		s.store = store
+	}
+	if spec.Clients == nil {
+		s.config.Store(s.newConfig(nil))
+		return s, nil
+	}
+	s.clients = newBundle(log, func(contents [][]byte) error {
+		authorities, err := parseAuthorities(spec.Clients.CA, contents[0])
+		if err == nil {
+			s.config.Store(s.newConfig(authorities))
+		}
+		return err
+	}, spec.Clients.CA)
+	if err := s.clients.load(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// newConfig makes the settings. Each value makes session tickets with keys of
+// its own, which rotate daily: what was verified by other authorities, or not
+// at all, cannot be resumed. Changed certificates need no new value.
+func (s *Server) newConfig(clients *x509.CertPool) *tls.Config {
+	c := &tls.Config{
+		GetCertificate: s.store.GetCertificate,
+		NextProtos:     s.spec.Protocols,
+		MinVersion:     tls.VersionTLS12,
+		CipherSuites:   forwardSecret(),
+	}
+	if s.spec.MinVersion == model.TLS13 {
+		c.MinVersion = tls.VersionTLS13
+	}
+	if clients != nil {
+		c.ClientCAs, c.ClientAuth = clients, tls.RequireAndVerifyClientCert
+		if s.spec.Clients.Mode == model.ClientCertificateRequest {
+			c.ClientAuth = tls.VerifyClientCertIfGiven
+		}
+		c.VerifyConnection = func(state tls.ConnectionState) error {
+			if _, subject := ClientSubject(&state); len(subject) > maxSubject {
+				return fmt.Errorf("the subject of the client's certificate is longer than %d bytes", maxSubject)
+			}
+			return nil
+		}
+	}
+	return c
+}
+
+// Config returns the settings for connections that begin now. They are shared and
+// not to be changed.
+func (s *Server) Config() *tls.Config { return s.config.Load() }
+
+// Watch takes up changes of the files, looking each interval, and returns when
+// ctx is done.
+func (s *Server) Watch(ctx context.Context, interval time.Duration) { watch(ctx, interval, s.poll) }
+
+func (s *Server) poll(now time.Time) {
+	s.store.poll(now)
+	if s.clients == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clients.poll(now)
+}
+
+// Reload reads all files now. What is wrong with them is logged and returned;
+// what is in use then stays.
+func (s *Server) Reload() error {
+	err := s.store.Reload()
+	if s.clients == nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, clientsErr := s.clients.reload()
+	return errors.Join(err, clientsErr)
+}
+
+var (
+	clientCAStale = &telemetry.Desc{
+		Name: "fairlead_listener_client_ca_stale",
+		Help: "1 while the file of the authorities of clients' certificates cannot be used and what was read before is, else 0.",
+		Kind: telemetry.GaugeKind, Labels: []string{"listener", "file"},
+	}
+	clientCAReloads = &telemetry.Desc{
+		Name: "fairlead_listener_client_ca_reloads_total",
+		Help: "How often changed authorities of clients' certificates were taken up.",
+		Kind: telemetry.CounterKind, Labels: []string{"listener", "file"},
+	}
+)
+
+// Collect emits the metrics of the files of a listener.
+func (s *Server) Collect(e *telemetry.Emitter, listener string) {
+	s.store.Collect(e, listener)
+	if s.clients != nil {
+		e.Gauge(clientCAStale, number(s.clients.stale.Load()), listener, s.spec.Clients.CA)
+		e.Counter(clientCAReloads, s.clients.reloads.Load(), listener, s.spec.Clients.CA)
+	}
+}
+
+// maxSubject bounds the subjects that are passed on in a header. Cut, one could
+// be taken for another, so that a longer one is refused.
+const maxSubject = 4096
+
+// ClientSubject returns the subject of the certificate that a client has shown,
+// if it has shown one that was verified: the text of RFC 4514, in the order of
+// the certificate from its end, in ASCII. What would not print is escaped.
+func ClientSubject(state *tls.ConnectionState) (verified bool, subject string) {
+	if len(state.VerifiedChains) == 0 || len(state.PeerCertificates) == 0 {
+		return false, ""
+	}
+	leaf := state.PeerCertificates[0]
+	var names pkix.RDNSequence
+	if _, err := asn1.Unmarshal(leaf.RawSubject, &names); err != nil {
+		// The certificate was parsed, so this cannot be; and it would say less.
+		return true, printable(leaf.Subject.String())
+	}
+	return true, printable(names.String())
+}
+
+// printable escapes what a header, or a terminal, could take for something else
+// (RFC 4514, section 2.4: a backslash and two digits).
+func printable(s string) string {
+	const hex = "0123456789ABCDEF"
+	var b []byte
+	for i := range len(s) {
+		c := s[i]
+		if c >= 0x20 && c < 0x7f {
+			if b != nil {
+				b = append(b, c)
+			}
+			continue
+		}
+		if b == nil {
+			b = append(make([]byte, 0, len(s)+16), s[:i]...)
+		}
+		b = append(b, '\\', hex[c>>4], hex[c&15])
+	}
+	if b == nil {
+		return s
+	}
+	return string(b)
+}
+
+// forwardSecret returns the suites of TLS 1.2 that keep past traffic secret
+// when the key leaks and that authenticate what they encrypt. Those of TLS 1.3
+// all do.
+func forwardSecret() []uint16 {
+	return []uint16{
+		tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+		tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+		tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+	}
+}
