@@ -42,7 +42,7 @@ installed: ## run all tests with the Go that is installed, as the README does
 	GOTOOLCHAIN=local go test ./...
 
 goroutine: ## run the tests of the data plane on goroutines in place of event loops
-	FAIRLEAD_IO=goroutine go test ./internal/httplb ./internal/node ./test/http ./test/grpc ./test/load ./cmd/fairlead
+	FAIRLEAD_IO=goroutine go test ./internal/httplb ./internal/node ./test/http ./test/grpc ./test/acme ./test/load ./cmd/fairlead
 
 race: ## run all tests with the race detector
 	CGO_ENABLED=1 go test -race ./...

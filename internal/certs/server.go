@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,15 +22,33 @@ import (
 // Spec is how a listener speaks TLS.
 type Spec struct {
 	Certificates []model.CertificateFiles
-	MinVersion   model.TLSVersion
+	// Names are those, in lower case, whose certificates come from Obtained.
+	Names      []string
+	Obtained   Obtained
+	MinVersion model.TLSVersion
 	// Clients says what is asked of clients; nil for nothing.
 	Clients *model.ClientCertificates
 	// Protocols are what is spoken inside (ALPN), the preferred one first.
 	Protocols []string
 }
 
+// Obtained yields certificates that are not read from files. Its methods are
+// called in handshakes, and do not wait.
+type Obtained interface {
+	// Certificate returns the certificate of a name in lower case, or nil as
+	// long as there is none.
+	Certificate(name string) *tls.Certificate
+	// Challenge returns what proves to an authority that asks now that a name is
+	// served here, or nil (TLS-ALPN-01, RFC 8737).
+	Challenge(name string) *tls.Certificate
+}
+
+// ChallengeProtocol is what an authority that asks for such a proof speaks, and
+// nobody else: there is nothing inside.
+const ChallengeProtocol = "acme-tls/1"
+
 func (s *Spec) equal(o *Spec) bool {
-	return slices.Equal(s.Certificates, o.Certificates) && s.MinVersion == o.MinVersion &&
+	return slices.Equal(s.Certificates, o.Certificates) && slices.Equal(s.Names, o.Names) && s.Obtained == o.Obtained && s.MinVersion == o.MinVersion &&
 		sameClients(s.Clients, o.Clients) && slices.Equal(s.Protocols, o.Protocols)
 }
 
@@ -45,7 +64,8 @@ func sameClients(a, b *model.ClientCertificates) bool {
 // that it asks clients for.
 type Server struct {
 	spec   Spec
-	store  *Store
+	names  map[string]bool // of the spec
+	store  *Store          // nil where no files are named
 	config atomic.Pointer[tls.Config]
 
 	mu      sync.Mutex // held while the authorities of clients are read
@@ -59,10 +79,15 @@ func NewServer(spec Spec, old *Server, log *slog.Logger) (*Server, error) {
 	if old != nil && old.spec.equal(&spec) {
 		return old, nil
 	}
-	s := &Server{spec: spec}
-	if old != nil && slices.Equal(old.spec.Certificates, spec.Certificates) {
+	s := &Server{spec: spec, names: make(map[string]bool)}
+	for _, name := range spec.Names {
+		s.names[name] = true
+	}
+	switch {
+	case len(spec.Certificates) == 0 && len(spec.Names) > 0:
+	case old != nil && slices.Equal(old.spec.Certificates, spec.Certificates):
 		s.store = old.store
-	} else {
+	default:
 		store, err := New(spec.Certificates, log)
 		if err != nil {
 			return nil, err
@@ -91,13 +116,16 @@ func NewServer(spec Spec, old *Server, log *slog.Logger) (*Server, error) {
 // at all, cannot be resumed. Changed certificates need no new value.
 func (s *Server) newConfig(clients *x509.CertPool) *tls.Config {
 	c := &tls.Config{
-		GetCertificate: s.store.GetCertificate,
+		GetCertificate: s.getCertificate,
 		NextProtos:     s.spec.Protocols,
 		MinVersion:     tls.VersionTLS12,
 		CipherSuites:   forwardSecret(),
 	}
 	if s.spec.MinVersion == model.TLS13 {
 		c.MinVersion = tls.VersionTLS13
+	}
+	if s.spec.Obtained != nil {
+		c.GetConfigForClient = s.challenged
 	}
 	if clients != nil {
 		c.ClientCAs, c.ClientAuth = clients, tls.RequireAndVerifyClientCert
@@ -114,6 +142,59 @@ func (s *Server) newConfig(clients *x509.CertPool) *tls.Config {
 	return c
 }
 
+// challenged returns the settings for an authority that asks for a proof, and nil,
+// for the usual ones, to anybody else. It shows no certificate of its own, and
+// nothing can be resumed.
+func (s *Server) challenged(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	if len(hello.SupportedProtos) != 1 || hello.SupportedProtos[0] != ChallengeProtocol {
+		return nil, nil
+	}
+	cert := s.spec.Obtained.Challenge(strings.ToLower(hello.ServerName))
+	if cert == nil {
+		return nil, nil // no protocol in common
+	}
+	return &tls.Config{
+		Certificates: []tls.Certificate{*cert}, NextProtos: []string{ChallengeProtocol},
+		MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true,
+	}, nil
+}
+
+// getCertificate chooses by the name that the client asks for: the one that was
+// obtained for it, or what files have for it. There may be none yet: a client that
+// is refused tries again, and one that is shown a certificate which nobody has
+// signed learns to accept those.
+func (s *Server) getCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if len(s.names) == 0 {
+		return s.store.GetCertificate(hello)
+	}
+	name := strings.ToLower(hello.ServerName) // does not copy what is lower case
+	var cert *tls.Certificate
+	if s.names[name] {
+		if cert = s.spec.Obtained.Certificate(name); cert != nil && hello.SupportsCertificate(cert) == nil {
+			return cert, nil
+		}
+	}
+	if s.store != nil {
+		if fits := s.store.fits(hello, name); fits != nil {
+			return fits, nil
+		}
+	}
+	switch {
+	case cert != nil:
+		return cert, nil // the handshake will say what the client lacks
+	case s.names[name]:
+		return nil, fmt.Errorf("the certificate of %q has not been obtained yet", name)
+	case s.store != nil:
+		return s.store.first(hello), nil
+	}
+	for _, n := range s.spec.Names {
+		if cert := s.spec.Obtained.Certificate(n); cert != nil {
+			return cert, nil
+		}
+	}
+	return nil, errors.New("no certificate has been obtained yet")
+}
+
 // Config returns the settings for connections that begin now. They are shared and
 // not to be changed.
 func (s *Server) Config() *tls.Config { return s.config.Load() }
@@ -123,7 +204,9 @@ func (s *Server) Config() *tls.Config { return s.config.Load() }
 func (s *Server) Watch(ctx context.Context, interval time.Duration) { watch(ctx, interval, s.poll) }
 
 func (s *Server) poll(now time.Time) {
-	s.store.poll(now)
+	if s.store != nil {
+		s.store.poll(now)
+	}
 	if s.clients == nil {
 		return
 	}
@@ -135,7 +218,10 @@ func (s *Server) poll(now time.Time) {
 // Reload reads all files now. What is wrong with them is logged and returned;
 // what is in use then stays.
 func (s *Server) Reload() error {
-	err := s.store.Reload()
+	var err error
+	if s.store != nil {
+		err = s.store.Reload()
+	}
 	if s.clients == nil {
 		return err
 	}
@@ -160,7 +246,9 @@ var (
 
 // Collect emits the metrics of the files of a listener.
 func (s *Server) Collect(e *telemetry.Emitter, listener string) {
-	s.store.Collect(e, listener)
+	if s.store != nil {
+		s.store.Collect(e, listener)
+	}
 	if s.clients != nil {
 		e.Gauge(clientCAStale, number(s.clients.stale.Load()), listener, s.spec.Clients.CA)
 		e.Counter(clientCAReloads, s.clients.reloads.Load(), listener, s.spec.Clients.CA)

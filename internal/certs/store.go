@@ -124,30 +124,43 @@ func (s *Store) publish() {
 // the configuration. Among several, those of a type that the client supports
 // come first.
 func (s *Store) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	c := s.current.Load()
 	name := strings.ToLower(hello.ServerName) // does not copy what is lower case
+	if cert := s.fits(hello, name); cert != nil {
+		return cert, nil
+	}
+	return s.first(hello), nil
+}
+
+// fits returns a certificate that has a name, or nil.
+func (s *Store) fits(hello *tls.ClientHelloInfo, name string) *tls.Certificate {
+	c := s.current.Load()
 	exact := c.names[name]
 	if cert := supported(hello, exact); cert != nil {
-		return cert, nil
+		return cert
 	}
 	var wild []*tls.Certificate
 	if first, rest, ok := strings.Cut(name, "."); ok && first != "" {
 		wild = c.names["*."+rest]
 	}
 	if cert := supported(hello, wild); cert != nil {
-		return cert, nil
+		return cert
 	}
 	if fits := append(exact[:len(exact):len(exact)], wild...); len(fits) > 0 {
-		return fits[0], nil // the handshake will say what the client lacks
+		return fits[0] // the handshake will say what the client lacks
 	}
-	// No certificate has the name, which SupportsCertificate would hold
-	// against each.
+	return nil
+}
+
+// first returns the certificate for names that none has, which
+// SupportsCertificate would hold against each.
+func (s *Store) first(hello *tls.ClientHelloInfo) *tls.Certificate {
+	c := s.current.Load()
 	nameless := *hello
 	nameless.ServerName = ""
 	if cert := supported(&nameless, c.all); cert != nil {
-		return cert, nil
+		return cert
 	}
-	return c.all[0], nil
+	return c.all[0]
 }
 
 // supported returns the first certificate that the client can use, or nil.

@@ -45,6 +45,8 @@ func install(t *testing.T, source string) string {
 			content, key = newPair(t)
 		case keyFile:
 			content = key
+		case macKeyFile:
+			content = []byte("zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wE\n")
 		case mmdbFile:
 			content = append(make([]byte, 1<<10), mmdbMarker...)
 		default:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"fairlead/internal/model"
 )
@@ -25,6 +27,7 @@ const (
 	keyFile
 	authorityFile
 	mmdbFile
+	macKeyFile
 )
 
 // maxPEM bounds what is read of a file with certificates or keys.
@@ -63,6 +66,13 @@ func files(c *model.Config) []namedFile {
 		add(at.Key("ca"), authorityFile, &s.CA)
 		add(at.Key("certificate"), certificateFile, &s.Certificate)
 		add(at.Key("key"), keyFile, &s.Key)
+	}
+	if a := c.ACME; a != nil {
+		at := root.Key("acme")
+		add(at.Key("ca"), authorityFile, &a.CA)
+		if e := a.ExternalAccount; e != nil {
+			add(at.Key("external_account").Key("key"), macKeyFile, &e.Key)
+		}
 	}
 	for i := range c.Geo.Databases {
 		add(root.Key("geo").Key("databases").Item(i, ""), mmdbFile, &c.Geo.Databases[i])
@@ -139,6 +149,8 @@ func (f namedFile) check() ([]byte, error) {
 		return nil, nil
 	case mmdbFile:
 		return nil, checkMMDB(name)
+	case macKeyFile:
+		return nil, checkMACKey(name)
 	}
 	data, err := readPEM(name)
 	if err != nil {
@@ -229,6 +241,28 @@ func checkKey(data []byte) error {
 			return nil
 		}
 	}
+}
+
+// checkMACKey looks for base64url, with or without padding, in a short file.
+func checkMACKey(name string) error {
+	const most = 4 << 10
+	f, info, err := open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if info.Size() > most {
+		return fmt.Errorf("%d bytes long: want a key in base64url", info.Size())
+	}
+	data, err := io.ReadAll(io.LimitReader(f, most))
+	if err != nil {
+		return cause(err)
+	}
+	key, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(strings.TrimSpace(string(data)), "="))
+	if err != nil || len(key) == 0 { // the error would show a part of the key
+		return errors.New("holds no key in base64url")
+	}
+	return nil
 }
 
 // mmdbMarker comes before the metadata at the end of an MMDB file.

@@ -10,6 +10,7 @@ import (
 const filesConfig = `
 data_dir: data
 access_log: {output: logs/access.log}
+acme: {accept_terms_of_service: true, ca: acme.pem, external_account: {key_id: a, key: eab.key}}
 geo: {databases: [geo.mmdb]}
 listeners:
   - name: web
@@ -31,6 +32,7 @@ func TestCheckFiles(t *testing.T) {
 	good := map[string]string{
 		"logs/old.log": "", "geo.mmdb": "tree" + string(mmdbMarker) + "metadata",
 		"www.pem": string(certificate), "www.key": string(key), "ca.pem": string(other), "clients.pem": string(other),
+		"acme.pem": string(other), "eab.key": "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wE=\n",
 	}
 	for _, c := range []struct {
 		name  string
@@ -40,20 +42,25 @@ func TestCheckFiles(t *testing.T) {
 		want  string
 	}{
 		{"all right", "", "", "", ""},
-		{"no database", "geo.mmdb", "", "4:19", "geo.databases[0] %q: no such file or directory"},
-		{"not a database", "geo.mmdb", "ip,country\n", "4:19", "geo.databases[0] %q: want a database in MMDB format"},
-		{"no certificate", "www.pem", "", "9:34", `listener "web": certificates[0].certificate %q: no such file or directory`},
-		{"not a certificate", "www.pem", "hello", "9:34", `listener "web": certificates[0].certificate %q: holds no certificate: want PEM`},
-		{"a key for a certificate", "www.pem", string(key), "9:34", `listener "web": certificates[0].certificate %q: holds no certificate: want PEM`},
-		{"a broken certificate", "www.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "9:34", `listener "web": certificates[0].certificate %q: certificate 1: x509: malformed certificate`},
-		{"no key", "www.key", "", "9:48", `listener "web": certificates[0].key %q: no such file or directory`},
-		{"not a key", "www.key", string(certificate), "9:48", `listener "web": certificates[0].key %q: holds no private key: want PEM`},
-		{"another key", "www.key", string(otherKey), "9:48", `listener "web": certificates[0].key %q: does not fit the certificate beside it`},
-		{"an encrypted key", "www.key", "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n", "9:48", `listener "web": certificates[0].key %q: is encrypted: want a key without a passphrase`},
-		{"no authority", "ca.pem", "", "14:15", `pool "p": tls.ca %q: no such file or directory`},
-		{"not an authority", "ca.pem", string(key), "14:15", `pool "p": tls.ca %q: holds no certificate: want PEM`},
-		{"no authority of clients", "clients.pem", "", "10:31", `listener "web": client_certificates.ca %q: no such file or directory`},
-		{"not an authority of clients", "clients.pem", "x", "10:31", `listener "web": client_certificates.ca %q: holds no certificate: want PEM`},
+		{"no database", "geo.mmdb", "", "5:19", "geo.databases[0] %q: no such file or directory"},
+		{"not a database", "geo.mmdb", "ip,country\n", "5:19", "geo.databases[0] %q: want a database in MMDB format"},
+		{"no certificate", "www.pem", "", "10:34", `listener "web": certificates[0].certificate %q: no such file or directory`},
+		{"not a certificate", "www.pem", "hello", "10:34", `listener "web": certificates[0].certificate %q: holds no certificate: want PEM`},
+		{"a key for a certificate", "www.pem", string(key), "10:34", `listener "web": certificates[0].certificate %q: holds no certificate: want PEM`},
+		{"a broken certificate", "www.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "10:34", `listener "web": certificates[0].certificate %q: certificate 1: x509: malformed certificate`},
+		{"no key", "www.key", "", "10:48", `listener "web": certificates[0].key %q: no such file or directory`},
+		{"not a key", "www.key", string(certificate), "10:48", `listener "web": certificates[0].key %q: holds no private key: want PEM`},
+		{"another key", "www.key", string(otherKey), "10:48", `listener "web": certificates[0].key %q: does not fit the certificate beside it`},
+		{"an encrypted key", "www.key", "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n", "10:48", `listener "web": certificates[0].key %q: is encrypted: want a key without a passphrase`},
+		{"no authority", "ca.pem", "", "15:15", `pool "p": tls.ca %q: no such file or directory`},
+		{"not an authority", "ca.pem", string(key), "15:15", `pool "p": tls.ca %q: holds no certificate: want PEM`},
+		{"no authority of clients", "clients.pem", "", "11:31", `listener "web": client_certificates.ca %q: no such file or directory`},
+		{"not an authority of clients", "clients.pem", "x", "11:31", `listener "web": client_certificates.ca %q: holds no certificate: want PEM`},
+		{"no authority of the directory", "acme.pem", "", "4:43", "acme.ca %q: no such file or directory"},
+		{"no key of an account", "eab.key", "", "4:88", "acme.external_account.key %q: no such file or directory"},
+		{"a key of an account that is none", "eab.key", "not base64!", "4:88", "acme.external_account.key %q: holds no key in base64url"},
+		{"an empty key of an account", "eab.key", "\n", "4:88", "acme.external_account.key %q: holds no key in base64url"},
+		{"a key of an account that is long", "eab.key", strings.Repeat("A", 5000), "4:88", "acme.external_account.key %q: 5000 bytes long: want a key in base64url"},
 		{"a file for a directory", "data", "x", "2:11", "data_dir %q: is a file: want a directory"},
 		{"no directory for the log", "logs/old.log", "", "3:22", "access_log.output %q: its directory: no such file or directory"},
 		{"a directory for the log", "logs/access.log/x", "x", "3:22", "access_log.output %q: is a directory: want a file"},

@@ -97,7 +97,7 @@ func testPlane(t testing.TB, kind string, change func(*model.Config), endpoints 
 		t.Fatal(err)
 	}
 	t.Cleanup(engine.Close)
-	p = New(engine, quiet, quiet)
+	p = New(engine, nil, quiet, quiet)
 	if err := p.Apply(pl, nil); err != nil {
 		t.Fatal(err)
 	}

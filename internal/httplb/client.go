@@ -78,6 +78,9 @@ func (k *client) begin(set *settings) {
 		if set.tls != nil && !k.secure(set) {
 			return true
 		}
+		if k.tls != nil && k.tls.NegotiatedProtocol == certs.ChallengeProtocol {
+			return true // the handshake was all that it is for
+		}
 		if k.tls != nil && k.tls.NegotiatedProtocol == "h2" {
 			k.serveHTTP2(set, nil)
 			return true

@@ -150,6 +150,12 @@ func (x *exchange) run(req *h1.Request, first []byte, complete bool) (result out
 	x.facts.Place = x.snap.plan.Node
 	x.note(req)
 	x.grpc = x.isGRPC(req)
+	if !x.secure {
+		if proof, ok := x.proof(req); ok {
+			x.status = 200
+			return x.answerSelf(200, "OK", proofLines, proof)
+		}
+	}
 	x.lb = x.snap.plan.Host(req.Host)
 	if x.lb == nil {
 		return x.fail(failNoHost, nil)

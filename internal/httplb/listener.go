@@ -3,7 +3,6 @@ package httplb
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/netip"
 	"runtime/debug"
 	"sync"
@@ -65,7 +64,7 @@ type settings struct {
 
 // newSettings makes the settings of m. Certificates that are loaded are kept,
 // and with them the sessions that clients may resume.
-func newSettings(m *model.Listener, old *settings, log *slog.Logger) (*settings, error) {
+func newSettings(p *Plane, m *model.Listener, old *settings) (*settings, error) {
 	s := &settings{
 		name: m.Name, Limits: m.Limits, protocol: m.Protocol, TrustedProxies: m.TrustedProxies,
 		heads: h1.Limits{HeadBytes: m.Limits.HeaderBytes, Fields: m.Limits.HeaderCount},
@@ -82,6 +81,12 @@ func newSettings(m *model.Listener, old *settings, log *slog.Logger) (*settings,
 		Certificates: m.Certificates, MinVersion: m.MinTLSVersion, Clients: m.ClientCertificates,
 		Protocols: []string{"h2", "http/1.1"},
 	}
+	if p.proofs != nil { // an authority may ask any listener
+		spec.Obtained = p.proofs
+		for _, name := range m.ACME {
+			spec.Names = append(spec.Names, model.CanonicalHost(name))
+		}
+	}
 	if m.ClientCertificates != nil {
 		s.subjectHeader = m.ClientCertificates.SubjectHeader
 	}
@@ -90,7 +95,7 @@ func newSettings(m *model.Listener, old *settings, log *slog.Logger) (*settings,
 		before = old.tls
 	}
 	var err error
-	if s.tls, err = certs.NewServer(spec, before, log); err != nil {
+	if s.tls, err = certs.NewServer(spec, before, p.log); err != nil {
 		return nil, err
 	}
 	return s, nil

@@ -30,6 +30,7 @@ type Plane struct {
 	log    *slog.Logger
 	aside  *slog.Logger // log for tasks, which never wait for it
 	engine loop.Engine
+	proofs Proofs // nil for none
 	snap   atomic.Pointer[snapshot]
 
 	stop context.CancelFunc // ends what runs beside connections
@@ -69,13 +70,24 @@ type snapshot struct {
 	log       *telemetry.AccessLog // nil when there is none
 }
 
+// Proofs answer the authorities that give certificates, and have those that were
+// given. Nothing of it waits.
+type Proofs interface {
+	certs.Obtained
+	// HTTPChallenge returns the answer to a request for a token; false unless
+	// it is awaited.
+	HTTPChallenge(host, token []byte) (answer string, ok bool)
+}
+
 // New returns a plane without listeners, whose connections run on engine. aside
-// is log for tasks of the engine, which must not wait for it.
-func New(engine loop.Engine, log, aside *slog.Logger) *Plane {
+// is log for tasks of the engine, which must not wait for it. proofs may be nil
+// where no certificate is obtained.
+func New(engine loop.Engine, proofs Proofs, log, aside *slog.Logger) *Plane {
 	p := &Plane{
 		log:       log,
 		aside:     aside,
 		engine:    engine,
+		proofs:    proofs,
 		listeners: make(map[string]*listener),
 		leaving:   make(map[*listener]struct{}),
 		upstreams: make(map[upstreamKey]*upstream),
@@ -147,7 +159,7 @@ func (p *Plane) open(pl *plan.Plan) (opened map[string]*listener, kept map[*list
 		if l != nil {
 			old = l.set.Load()
 		}
-		set, err := newSettings(m.Listener, old, p.log)
+		set, err := newSettings(p, m.Listener, old)
 		if err != nil {
 			return opened, kept, fmt.Errorf("listener %q: %w", m.Name, err)
 		}

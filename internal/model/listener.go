@@ -55,8 +55,12 @@ type Listener struct {
 	// QUIC on the same port; https only. Default false.
 	HTTP3 bool `yaml:"http3"`
 	// Certificates, chosen by the name that the client asks for; the first is
-	// used when none fits. https, tls, dot, doh and doq need at least one.
+	// used when none fits. https needs one, or acme; tls, dot, doh and doq need
+	// one.
 	Certificates []CertificateFiles `yaml:"certificates"`
+	// Host names whose certificates are obtained from the authority that acme
+	// names, and renewed; https only. Exact names, no wildcards.
+	ACME []string `yaml:"acme"`
 	// Lowest TLS version accepted: "1.2" or "1.3". Default "1.2".
 	MinTLSVersion TLSVersion `yaml:"min_tls_version"`
 	// Certificates that are asked of clients; https only. Default: none.

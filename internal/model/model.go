@@ -37,6 +37,8 @@ type Config struct {
 	// How long a stopping node waits for requests in flight, 0s to 24h.
 	// Default 30s.
 	ShutdownTimeout time.Duration `yaml:"shutdown_timeout"`
+	// Where the certificates of names that listeners list under acme come from.
+	ACME *ACME `yaml:"acme"`
 	// Addresses that are open to clients.
 	Listeners []Listener `yaml:"listeners"`
 	// How the health of endpoints is probed.

@@ -42,6 +42,7 @@ func (c *Config) Validate() []Problem {
 
 	v.node()
 	v.settings()
+	v.acme()
 	v.listeners()
 	v.eachMonitor()
 	v.eachPool()

@@ -184,11 +184,14 @@ func (v *validator) listenerTLS(at Place, l *Listener) {
 		v.bad(at.Key("http3"), "given with protocol %s: want it with https only", l.Protocol)
 	}
 	switch {
-	case l.SpeaksTLS() && len(l.Certificates) == 0:
+	case l.Protocol == ListenerHTTPS && len(l.Certificates) == 0 && len(l.ACME) == 0:
+		v.bad(at.Key("certificates"), "missing: protocol %s wants at least one, or acme with host names", l.Protocol)
+	case l.SpeaksTLS() && len(l.Certificates) == 0 && len(l.ACME) == 0:
 		v.bad(at.Key("certificates"), "missing: protocol %s wants at least one", l.Protocol)
 	case !l.SpeaksTLS() && len(l.Certificates) > 0:
 		v.bad(at.Key("certificates"), "given with protocol %s: want them with https, tls, dot, doh or doq only", l.Protocol)
 	}
+	v.acmeNames(at.Key("acme"), l)
 	v.clientCertificates(at.Key("client_certificates"), l)
 	if !l.SpeaksTLS() && l.MinTLSVersion == TLS13 {
 		v.bad(at.Key("min_tls_version"), "given with protocol %s, which ends no TLS", l.Protocol)

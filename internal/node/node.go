@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"fairlead/internal/acme"
 	"fairlead/internal/admin"
 	"fairlead/internal/affinity"
 	"fairlead/internal/config"
@@ -58,6 +59,7 @@ type Node struct {
 	loads    load.Table
 	resolver *resolve.Resolver
 	engine   loop.Engine
+	acme     *acme.Manager
 	http     *httplb.Plane
 	registry *telemetry.Registry
 	admin    *admin.Server
@@ -98,10 +100,12 @@ func Run(ctx, now context.Context, cfg Config) error {
 	names := cfg.Names
 	names.Log = cfg.Log
 	n.resolver = resolve.New(names)
-	n.http = httplb.New(n.engine, cfg.Log, aside.Logger(cfg.Log))
+	n.acme = acme.New(cfg.Log)
+	n.http = httplb.New(n.engine, n.acme, cfg.Log, aside.Logger(cfg.Log))
 	n.registry = telemetry.NewRegistry()
 	n.registry.Log = cfg.Log
 	n.registry.Add(n.http)
+	n.registry.Add(n.acme)
 	n.registry.Add(aside)
 	n.registry.Add(n)
 	defer n.close()
@@ -210,6 +214,7 @@ func (n *Node) close() {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 	n.http.Shutdown(over) // nothing is left after shutdown
+	n.acme.Close()
 	n.engine.Close()
 	n.checker.Close()
 	n.resolver.Close()
@@ -323,6 +328,13 @@ func (n *Node) swap(ctx context.Context, p, old *plan.Plan) error {
 		return context.Cause(ctx)
 	}
 
+	// What is stored is there when listeners open; what is not is obtained
+	// when they are open, as the authority asks them.
+	certificates, err := n.acme.Prepare(p.Config)
+	if err != nil {
+		return err
+	}
+	n.acme.Preload(certificates)
 	was := n.accessLog()
 	accessLog, err := n.openAccessLog(p, old)
 	if err != nil {
@@ -334,6 +346,7 @@ func (n *Node) swap(ctx context.Context, p, old *plan.Plan) error {
 		}
 		return err
 	}
+	n.acme.Use(certificates)
 	n.before = old
 	n.plan.Store(p)
 	if accessLog != was {

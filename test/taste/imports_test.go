@@ -49,6 +49,8 @@ var layers = []layer{
 
 	{"internal/certs", []string{"internal/model", "internal/telemetry"},
 		"it loads the files that declarations name and reports their age; who serves or presents them is not its business"},
+	{"internal/acme", []string{"internal/model", "internal/telemetry"},
+		"it obtains certificates for names; who shows them, and what answers an authority, asks it by an interface of its own"},
 	{"internal/config", []string{"internal/model"},
 		"it reads and writes declarations; what they lead to is not its business, so that check and schema need nothing running"},
 	{"internal/health", []string{"internal/model", "internal/resolve"},
@@ -73,6 +75,10 @@ var layers = []layer{
 		"it measures the binary from outside, as it measures the others"},
 	{"test/lab", []string{"internal/node", "internal/admin"},
 		"it runs whole nodes for tests, and knows them by what operators see; no program links it"},
+	{"test/pebble", nil,
+		"it runs an authority for tests, which knows nothing of who asks it; no program links it"},
+	{"test/acme", []string{"test/lab", "test/pebble", "internal/loop/looptest"},
+		"it holds only tests, which see certificates and proofs from outside"},
 	{"test/http", []string{"test/lab", "internal/h1/h1test", "internal/loop/looptest"},
 		"it holds only tests, which see the HTTP plane from outside"},
 	{"test/grpc", []string{"test/lab", "internal/loop/looptest"},
@@ -118,6 +124,12 @@ var libraries = []struct {
 	{"golang.org/x/net", []string{"internal/h2", "internal/health", "internal/admin"}, "our HTTP/2 takes HPACK from it; endpoints are probed with it; the admin server bounds its connections"},
 	{"golang.org/x/sys", []string{"internal/loop", "internal/node"}, "system calls belong to what moves bytes, and to the watch over the configuration file"},
 	{"golang.org/x/term", []string{"cmd/fairlead"}, "only the command line has a person before it"},
+	{"github.com/caddyserver/certmagic", []string{"internal/acme"}, "it decides when certificates are renewed and how they are stored; listeners only see what is in memory"},
+	{"github.com/mholt/acmez/v3", []string{"internal/acme"}, "the protocol's client that certmagic uses; used directly, it opens no port and asks nobody on standard input"},
+	{"go.uber.org/zap", []string{"internal/acme"}, "certmagic logs with it; what it says is handed to slog there"},
+	{"golang.org/x/crypto", []string{"internal/acme", "test/pebble"}, "OCSP responses are read to know whether they still hold, and made by the authority of tests"},
+	{"github.com/letsencrypt/pebble/v2", []string{"test/pebble"}, "the authority of tests is one that speaks ACME in full, and not ours"},
+	{"github.com/letsencrypt/challtestsrv", []string{"test/pebble"}, "it is the name server that Pebble is tested with"},
 	{"github.com/alecthomas/kong", []string{"cmd/fairlead"}, "only the command line has a command line"},
 }
 
