@@ -23,33 +23,46 @@ import (
 
 type demoCmd struct {
 	Address string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where the load balancer listens. With port 0 the system chooses. Default: 127.0.0.1:8080."`
+	TLS     string `name:"tls-address" placeholder:"HOST:PORT" help:"Where it listens for https. Default: port 8443 of the host of --address, or one that the system chooses if it chooses that of --address too."`
 }
 
 // Help is shown by demo --help.
 func (demoCmd) Help() string {
 	return `Three small endpoints, a, b and c, run in this process, each on a port of its
-own. A load balancer listens before them and probes each once a second. The
-demo prints lines to try with curl: for an answer from any endpoint, for making
-b fail its probes, for bringing it back, for the state and the counters. A line
-for each change of health follows.
+own. A load balancer listens before them, for http and with a certificate that
+signs itself for https, and probes each once a second. The demo prints lines to
+try with curl: for an answer from any endpoint, for making b fail its probes,
+for bringing it back, for the state and the counters. A line for each change of
+health follows.
 
 Nothing is installed and nothing stays behind. Ctrl-C ends it.`
 }
 
 // Validate is called by the parser of the command line.
 func (c *demoCmd) Validate() error {
-	if _, _, err := net.SplitHostPort(c.Address); err != nil {
+	host, port, err := net.SplitHostPort(c.Address)
+	if err != nil {
 		return fmt.Errorf("--address %q: want HOST:PORT", c.Address)
+	}
+	if c.TLS == "" {
+		c.TLS = net.JoinHostPort(host, "8443")
+		if port == "0" {
+			c.TLS = net.JoinHostPort(host, "0")
+		}
+	}
+	if _, _, err := net.SplitHostPort(c.TLS); err != nil {
+		return fmt.Errorf("--tls-address %q: want HOST:PORT", c.TLS)
 	}
 	return nil
 }
 
 // demoConfig is the file that the demo runs from.
-const demoConfig = `# The demo: one listener, one pool of three endpoints.
+const demoConfig = `# The demo: two listeners, one pool of three endpoints.
 admin: {address: "127.0.0.1:0"}
 shutdown_timeout: 2s
 listeners:
   - {name: web, address: %q, protocol: http}
+  - {name: websecure, address: %q, protocol: https, certificates: [{certificate: demo.pem, key: demo.key}]}
 monitors:
   - {name: up, type: http, path: /healthz, expected_codes: "200", interval: 1s, timeout: 500ms, retries: 0, consecutive_up: 2, consecutive_down: 2}
 pools:
@@ -65,22 +78,24 @@ load_balancers:
 
 // demoHosts are the hosts that the demo answers for: this machine's usual
 // names, and what it was told to listen on.
-func demoHosts(address string) []string {
+func (c *demoCmd) hosts() []string {
 	hosts := []string{"localhost", "127.0.0.1", "::1"}
-	host, _, _ := net.SplitHostPort(address) // Validate has looked at it
-	if ip, err := netip.ParseAddr(host); err == nil {
-		host = ip.String()
-	}
-	if host != "" && !slices.Contains(hosts, host) {
-		hosts = append(hosts, host)
+	for _, address := range []string{c.Address, c.TLS} {
+		host, _, _ := net.SplitHostPort(address) // Validate has looked at it
+		if ip, err := netip.ParseAddr(host); err == nil {
+			host = ip.String()
+		}
+		if host != "" && !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
+		}
 	}
 	return hosts
 }
 
-// demoFile returns the text of the demo's configuration.
-func demoFile(address string, endpoints map[string]string) string {
-	text := fmt.Sprintf(demoConfig, address, endpoints["a"], endpoints["b"], endpoints["c"])
-	for _, h := range demoHosts(address) {
+// file returns the text of the demo's configuration.
+func (c *demoCmd) file(endpoints map[string]string) string {
+	text := fmt.Sprintf(demoConfig, c.Address, c.TLS, endpoints["a"], endpoints["b"], endpoints["c"])
+	for _, h := range c.hosts() {
 		text += fmt.Sprintf("  - {name: %q, proxied: true, default_pools: [demo]}\n", h)
 	}
 	return text
@@ -106,33 +121,41 @@ func (c *demoCmd) Run(s streams) error {
 		}
 	}
 	file := filepath.Join(dir, "demo.yaml")
-	if err := os.WriteFile(file, []byte(demoFile(c.Address, endpoints)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(c.file(endpoints)), 0o600); err != nil {
+		return err
+	}
+	if err := signItself(filepath.Join(dir, "demo.pem"), filepath.Join(dir, "demo.key"), c.hosts()); err != nil {
 		return err
 	}
 	log := &demoLog{out: s, held: true}
 	err = node.Run(stop, now, node.Config{
 		File: file, Version: programVersion(), Log: slog.New(log),
 		Ready: func(n *node.Node) {
-			web := n.Listeners()[0].Address
-			if web.Addr().IsUnspecified() {
-				web = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), web.Port())
+			open := make(map[string]string)
+			for _, l := range n.Listeners() {
+				a := l.Address
+				if a.Addr().IsUnspecified() {
+					a = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), a.Port())
+				}
+				open[l.Name] = a.String()
 			}
-			introduce(s.out, web.String(), endpoints["b"], n.Admin().String())
+			introduce(s.out, open["web"], open["websecure"], endpoints["b"], n.Admin().String())
 			log.release()
 		},
 	})
 	if err != nil && strings.Contains(err.Error(), "is in use") {
-		return fmt.Errorf("%w; choose another with --address, as in --address 127.0.0.1:0", err)
+		return fmt.Errorf("%w; choose another with --address or --tls-address, as in --address 127.0.0.1:0", err)
 	}
 	return err
 }
 
 // introduce says what there is to try.
-func introduce(w io.Writer, web, b, admin string) {
-	fmt.Fprintf(w, "Fairlead listens on http://%s and steers to the endpoints a, b and c.\n\nTry, in another terminal:\n", web)
+func introduce(w io.Writer, web, secure, b, admin string) {
+	fmt.Fprintf(w, "Fairlead listens on http://%s and https://%s and steers to the endpoints a, b and c.\n\nTry, in another terminal:\n", web, secure)
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	for _, line := range [][2]string{
 		{"curl http://" + web + "/", "an answer from a, b or c"},
+		{"curl -k https://" + secure + "/", "the same over TLS, with a certificate that signs itself"},
 		{"curl -X POST http://" + b + "/fail", "make b fail its probes: out after the second"},
 		{"curl -X POST http://" + b + "/heal", "bring b back"},
 		{"curl http://" + admin + "/status", "what is known of pools and endpoints"},
