@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"fairlead/internal/fields"
 	"fairlead/internal/h1"
 	"fairlead/internal/loop"
 )
@@ -127,7 +128,7 @@ func (b *bridge) Release() {
 		return
 	}
 	b.s.release()
-	if cap(b.out) > keepHead {
+	if cap(b.out) > fields.Keep {
 		b.out = nil
 	}
 	if b.inside == 0 && b.complete() {
@@ -360,7 +361,7 @@ func (b *bridge) head(h *Head) {
 	switch {
 	case h.Status < 200:
 		b.out = append(b.out, h.Lines...)
-	case s.bodiless(h.Status), h.ContentLength >= 0 && (h.End || !h.announced):
+	case s.bodiless(h.Status), h.ContentLength >= 0 && (h.End || !h.Announced):
 		b.out = append(b.out, h.Lines...)
 		b.giving = givePlain
 	default:
@@ -382,7 +383,7 @@ func (b *bridge) head(h *Head) {
 // appendUnframed appends field lines but the content-length.
 func appendUnframed(dst, lines []byte) []byte {
 	for len(lines) > 0 {
-		name, _, rest := cutLine(lines)
+		name, _, rest := fields.Cut(lines)
 		if string(name) != "content-length" {
 			dst = append(dst, lines[:len(lines)-len(rest)]...)
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha1"
 	"encoding/base64"
 
+	"fairlead/internal/fields"
 	"fairlead/internal/h1"
 	"fairlead/internal/loop"
 )
@@ -64,7 +65,7 @@ func (b *bridge) open() error {
 	}
 	b.s = s
 	s.readBy, s.writeTimeout = b.readBy, b.timeout
-	h := Head{Method: r.Method, Scheme: bytesOf(c.Scheme), Authority: r.HostPort, Path: r.Target, Lines: fieldLines(r.Head)}
+	h := Head{Method: r.Method, Scheme: fields.Bytes(c.Scheme), Authority: r.HostPort, Path: r.Target, Lines: fieldLines(r.Head)}
 	end := false
 	switch r.Body {
 	case h1.BodyNone:
@@ -99,7 +100,7 @@ func fieldLines(head []byte) []byte {
 
 // upgradeHead makes an extended CONNECT of h.
 func (b *bridge) upgradeHead(h *Head) {
-	b.upgrade = appendLower(nil, b.req.Upgrade)
+	b.upgrade = fields.AppendLower(nil, b.req.Upgrade)
 	h.Method, h.Protocol = methodConnect, b.upgrade
 	if !bytes.Equal(b.upgrade, webSocket) {
 		return
@@ -107,7 +108,7 @@ func (b *bridge) upgradeHead(h *Head) {
 	// RFC 8441 section 5: the handshake's key is not used.
 	var lines []byte
 	for rest := h.Lines; len(rest) > 0; {
-		name, value, next := cutLine(rest)
+		name, value, next := fields.Cut(rest)
 		if bytes.EqualFold(name, webSocketKey) {
 			sum := sha1.Sum(append(bytes.Clone(value), "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"...))
 			b.accept = base64.StdEncoding.AppendEncode(nil, sum[:])

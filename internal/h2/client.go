@@ -118,7 +118,7 @@ func (s *Stream) Send(h *Head, end bool) error {
 func (s *Stream) send(h *Head, end bool) error {
 	c := s.c
 	if h.Protocol != nil && !c.peerSettings && c.err == nil {
-		h = h.clone()
+		h = cloneHead(h)
 		if err := s.waitSettings(); err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func (s *Stream) send(h *Head, end bool) error {
 }
 
 // clone returns a head that borrows nothing.
-func (h *Head) clone() *Head {
+func cloneHead(h *Head) *Head {
 	keep := func(b []byte) []byte {
 		if b == nil {
 			return nil

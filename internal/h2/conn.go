@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/net/http2/hpack"
 
+	"fairlead/internal/fields"
 	"fairlead/internal/loop"
 )
 
@@ -29,10 +30,10 @@ type conn struct {
 	data         dataFrame
 	block        headerBlock
 	dec          *hpack.Decoder
-	reading      *fields   // where the decoder puts fields
-	decoded      int       // size of the fields of a block so far
-	fresh        []*Stream // whose tasks are to be started
-	stillborn    *Stream   // one of them that was reset by the frame at hand
+	reading      *fields.Block // where the decoder puts fields
+	decoded      int           // size of the fields of a block so far
+	fresh        []*Stream     // whose tasks are to be started
+	stillborn    *Stream       // one of them that was reset by the frame at hand
 	floods       floods
 	now          loop.Time     // when the last bytes came
 	worked       time.Duration // on what came, since the last Yield

@@ -3,9 +3,10 @@ package h2
 import (
 	"bytes"
 	"strconv"
-	"unsafe"
 
 	"golang.org/x/net/http2/hpack"
+
+	"fairlead/internal/fields"
 )
 
 // encoder writes header blocks. Its dynamic table has no room, so that it keeps
@@ -43,17 +44,7 @@ func (e *encoder) Write(b []byte) (int, error) {
 // field appends a field.
 func (e *encoder) field(name string, value []byte) {
 	// It fails only if Write does.
-	_ = e.enc.WriteField(hpack.HeaderField{Name: name, Value: stringOf(value), Sensitive: sensitive(name)})
-}
-
-// sensitive says which fields no one on the way may put into a table, where
-// others could guess at them (RFC 7541 section 7.1.3).
-func sensitive(name string) bool {
-	switch name {
-	case "authorization", "proxy-authorization", "cookie", "set-cookie":
-		return true
-	}
-	return false
+	_ = e.enc.WriteField(hpack.HeaderField{Name: name, Value: fields.String(value), Sensitive: fields.Sensitive(name)})
 }
 
 // status appends the :status.
@@ -77,9 +68,9 @@ func (e *encoder) status(n int) {
 // and the host, which has a pseudo-header field.
 func (e *encoder) lines(lines []byte) {
 	for len(lines) > 0 {
-		name, value, rest := cutLine(lines)
+		name, value, rest := fields.Cut(lines)
 		lines = rest
-		e.lower = appendLower(e.lower[:0], name)
+		e.lower = fields.AppendLower(e.lower[:0], name)
 		switch string(e.lower) {
 		case "", "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade", "host":
 			continue
@@ -89,38 +80,11 @@ func (e *encoder) lines(lines []byte) {
 			}
 			value = trailers
 		}
-		e.field(stringOf(e.lower), value)
+		e.field(fields.String(e.lower), value)
 	}
 }
 
 var trailers = []byte("trailers")
-
-// cutLine takes the first field line off lines.
-func cutLine(lines []byte) (name, value, rest []byte) {
-	line := lines
-	if i := bytes.IndexByte(lines, '\n'); i >= 0 {
-		line, rest = lines[:i], lines[i+1:]
-	}
-	i := bytes.IndexByte(line, ':')
-	if i < 0 {
-		return nil, nil, rest
-	}
-	return line[:i], bytes.Trim(line[i+1:], " \t\r"), rest
-}
-
-func appendLower(dst, b []byte) []byte {
-	for _, c := range b {
-		if c >= 'A' && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		dst = append(dst, c)
-	}
-	return dst
-}
-
-// stringOf and bytesOf lend bytes as a string and the other way round.
-func stringOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
-func bytesOf(s string) []byte  { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
 // beginBlock starts a header block at the end of the output.
 func (c *conn) beginBlock() (at int) {

@@ -42,8 +42,12 @@ package h2
 import (
 	"time"
 
+	"fairlead/internal/fields"
 	"fairlead/internal/loop"
 )
+
+// Head is the head of a request or of an answer.
+type Head = fields.Head
 
 // Config sets the bounds of a connection, on either side. Zero values mean the
 // defaults; a negative time-out means none.
@@ -193,6 +197,11 @@ func (b *bounds) blockBytes() int { return 2*b.HeaderBytes + maxFrame }
 
 // listBytes bounds what a header block may decode to: above it the connection ends.
 func (b *bounds) listBytes() int { return max(4*b.HeaderBytes, minListBytes) }
+
+// section returns the bounds of a head, or of trailers.
+func (b *bounds) section() fields.Limits {
+	return fields.Limits{Bytes: b.HeaderBytes, Count: b.HeaderCount, ExtendedConnect: b.ExtendedConnect}
+}
 
 func (b *bounds) count(e Event) {
 	if b.Count != nil && e != 0 {

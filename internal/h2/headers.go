@@ -3,6 +3,7 @@ package h2
 import (
 	"encoding/binary"
 
+	"fairlead/internal/fields"
 	"fairlead/internal/loop"
 )
 
@@ -61,7 +62,7 @@ func (c *conn) fragment(p []byte) error {
 
 // decode reads a block into f. Without f, it only keeps the decoder's table as
 // the other end has it.
-func (c *conn) decode(block []byte, f *fields) error {
+func (c *conn) decode(block []byte, f *fields.Block) error {
 	c.reading, c.decoded = f, 0
 	var err error
 	for len(block) > 0 && err == nil {
@@ -110,11 +111,11 @@ func (c *conn) headers(id uint32, end, self bool, block []byte) error {
 	case !end:
 		return c.spoiled(s, block, CodeProtocol, "second head")
 	}
-	s.trailer.reset(sectionTrailer, &c.bounds)
+	s.trailer.Reset(fields.Trailer, c.section())
 	if err := c.decode(block, &s.trailer); err != nil {
 		return err
 	}
-	reason = s.trailer.finish(true)
+	reason = s.trailer.Finish(true)
 	switch {
 	case reason != "":
 		return c.malformed(s, reason)
@@ -139,11 +140,11 @@ func (c *conn) answerHead(s *Stream, end bool, block []byte) error {
 		return c.spoiled(s, block, CodeEnhanceYourCalm, "too many interim answers")
 	}
 	f := s.nextHead()
-	f.reset(sectionResponse, &c.bounds)
+	f.Reset(fields.Response, c.section())
 	if err := c.decode(block, f); err != nil {
 		return err
 	}
-	if reason := f.finish(end); reason != "" {
+	if reason := f.Finish(end); reason != "" {
 		return c.malformed(s, reason)
 	}
 	if f.TooLarge {
@@ -202,12 +203,12 @@ func (c *conn) headersOfNone(id uint32, end, self bool, block []byte) error {
 	}
 	s := c.newStream(id)
 	f := s.nextHead()
-	f.reset(sectionRequest, &c.bounds)
+	f.Reset(fields.Request, c.section())
 	if err := c.decode(block, f); err != nil {
 		c.discard(s)
 		return err
 	}
-	if reason := f.finish(end); reason != "" {
+	if reason := f.Finish(end); reason != "" {
 		c.count(EventMalformed)
 		c.refuseStream(id, CodeProtocol)
 		c.discard(s)

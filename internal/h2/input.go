@@ -481,6 +481,6 @@ func (c *conn) windowFrame(h *frameHeader, p []byte) error {
 func (c *conn) emit(f hpack.HeaderField) {
 	c.decoded += int(f.Size())
 	if c.reading != nil {
-		c.reading.add(f)
+		c.reading.Add(f.Name, f.Value)
 	}
 }

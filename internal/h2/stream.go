@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"fairlead/internal/fields"
 	"fairlead/internal/loop"
 )
 
@@ -35,11 +36,11 @@ type Stream struct {
 
 	// All that follows is guarded by c.mu.
 
-	heads    []*fields // those that have come, from headsOut on to be read
+	heads    []*fields.Block // those that have come, from headsOut on to be read
 	headsIn  int
 	headsOut int
 	headDone bool // the request's head, or the answer's final one, has come
-	trailer  fields
+	trailer  fields.Block
 
 	declared, received int64 // bytes of the body that is received
 	noBody             bool  // the answer has no body, whatever it declares
@@ -86,7 +87,7 @@ func (c *conn) newStream(id uint32) *Stream {
 }
 
 // nextHead returns where the next head is to be put.
-func (s *Stream) nextHead() *fields {
+func (s *Stream) nextHead() *fields.Block {
 	if s.headsOut == s.headsIn {
 		// What was read last is still in use, so it is not written over.
 		if s.headsIn > 1 {
@@ -95,7 +96,7 @@ func (s *Stream) nextHead() *fields {
 		}
 	}
 	if s.headsIn == len(s.heads) {
-		s.heads = append(s.heads, new(fields))
+		s.heads = append(s.heads, new(fields.Block))
 	}
 	return s.heads[s.headsIn]
 }
@@ -163,9 +164,9 @@ func (c *conn) discard(s *Stream) {
 		return
 	}
 	for _, f := range s.heads {
-		f.trim()
+		f.Trim()
 	}
-	s.trailer.trim()
+	s.trailer.Trim()
 	heads := s.heads
 	if len(heads) > 2 {
 		clear(heads[2:])

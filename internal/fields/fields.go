@@ -1,9 +1,15 @@
-package h2
+// Package fields reads the field sections of HTTP/2 and HTTP/3, whose rules are
+// the same: which pseudo-header fields a message has, which fields it may not
+// have, and how its head is written down in lines of HTTP/1.1.
+//
+// A [Block] takes the fields of one section, in their order, and judges them. How
+// they were packed (HPACK, QPACK) and how a peer is told of what is malformed is
+// left to the packages of the protocols.
+package fields
 
 import (
 	"bytes"
-
-	"golang.org/x/net/http2/hpack"
+	"unsafe"
 
 	"fairlead/internal/h1"
 )
@@ -32,7 +38,8 @@ type Head struct {
 	// TooLarge says that the head was over a bound. It is then incomplete.
 	TooLarge bool
 
-	announced bool // there is a trailer field
+	// Announced says that there is a trailer field.
+	Announced bool
 }
 
 // pseudo numbers the pseudo-header fields.
@@ -48,20 +55,30 @@ const (
 	pseudos
 )
 
-// section says what a header block is for.
-type section uint8
+// Section says what a section is of.
+type Section uint8
 
+// The sections.
 const (
-	sectionRequest section = iota
-	sectionResponse
-	sectionTrailer
+	Request Section = iota
+	Response
+	Trailer
 )
 
-// fields collects the fields of one block and judges them.
-type fields struct {
+// Limits bound a section.
+type Limits struct {
+	// Bytes is as RFC 9113 section 6.5.2 counts: name, value and 32 for each
+	// field. Count is the number of fields.
+	Bytes, Count int
+	// ExtendedConnect lets requests have a :protocol.
+	ExtendedConnect bool
+}
+
+// Block collects the fields of one section and judges them.
+type Block struct {
 	Head
 
-	of               section
+	of               Section
 	extended         bool // :protocol may be used
 	maxBytes         int
 	maxCount         int
@@ -77,87 +94,87 @@ type fields struct {
 	bad              string // what is malformed
 }
 
-// reset prepares f for a block, keeping its buffers.
-func (f *fields) reset(of section, b *bounds) {
-	*f = fields{of: of, extended: b.ExtendedConnect, maxBytes: b.HeaderBytes, maxCount: b.HeaderCount,
+// Reset prepares f for a section, keeping its buffers.
+func (f *Block) Reset(of Section, l Limits) {
+	*f = Block{of: of, extended: l.ExtendedConnect, maxBytes: l.Bytes, maxCount: l.Count,
 		buf: f.buf[:0], host: f.host[:0], cookies: f.cookies[:0]}
 	f.ContentLength = -1
 }
 
-// keepHead is the largest buffer for heads that a stream keeps.
-const keepHead = 16 << 10
+// Keep is the largest buffer for heads that is kept.
+const Keep = 16 << 10
 
-// trim lets go of buffers that an unusual head has made large.
-func (f *fields) trim() {
-	if cap(f.buf)+cap(f.host)+cap(f.cookies) > keepHead {
+// Trim lets go of buffers that an unusual head has made large.
+func (f *Block) Trim() {
+	if cap(f.buf)+cap(f.host)+cap(f.cookies) > Keep {
 		f.buf, f.host, f.cookies = nil, nil, nil
 	}
 }
 
-// add takes the next field.
-func (f *fields) add(h hpack.HeaderField) {
+// Add takes the next field. It keeps neither string.
+func (f *Block) Add(name, value string) {
 	if f.bad != "" || f.TooLarge {
 		return
 	}
-	f.size += int(h.Size())
+	f.size += len(name) + len(value) + perField
 	f.count++
 	if f.size > f.maxBytes || f.count > f.maxCount {
 		f.TooLarge = true
 		return
 	}
-	if !validValue(h.Value) {
+	if !validValue(value) {
 		f.bad = "malformed field value"
 		return
 	}
-	if h.IsPseudo() {
-		f.addPseudo(h)
+	if len(name) > 0 && name[0] == ':' {
+		f.addPseudo(name, value)
 		return
 	}
 	if !f.regular {
 		f.regular, f.linesAt = true, len(f.buf)
 	}
-	if !validName(h.Name) {
+	if !validName(name) {
 		f.bad = "malformed field name"
 		return
 	}
-	switch h.Name {
+	switch name {
 	case "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade":
 		f.bad = "field of a connection"
 		return
 	case "te":
-		if h.Value != "trailers" {
+		if value != "trailers" {
 			f.bad = "te that is not trailers"
 			return
 		}
 	case "content-length":
-		f.contentLength(h.Value)
+		f.contentLength(value)
 		return
 	case "host":
-		f.addHost(h.Value)
+		f.addHost(value)
 		return
 	case "trailer":
-		f.announced = true
+		f.Announced = true
 	case "cookie":
-		if f.of == sectionRequest { // RFC 9113 section 8.2.3
-			if len(f.cookies) > 0 && h.Value != "" { // no value ends with a space
+		if f.of == Request { // RFC 9113 section 8.2.3
+			if len(f.cookies) > 0 && value != "" { // no value ends with a space
 				f.cookies = append(f.cookies, "; "...)
 			}
 			f.cookied = true
-			f.cookies = append(f.cookies, h.Value...)
+			f.cookies = append(f.cookies, value...)
 			return
 		}
 	}
-	if f.of == sectionTrailer && !h1.ValidTrailer(bytesOf(h.Name)) {
+	if f.of == Trailer && !h1.ValidTrailer(Bytes(name)) {
 		return // as from a chunked body
 	}
-	f.line(h.Name, h.Value)
+	f.line(name, value)
 }
 
-func (f *fields) line(name, value string) { f.buf = h1.AppendField(f.buf, name, value) }
+func (f *Block) line(name, value string) { f.buf = h1.AppendField(f.buf, name, value) }
 
-func (f *fields) addPseudo(h hpack.HeaderField) {
+func (f *Block) addPseudo(name, value string) {
 	var p pseudo
-	switch h.Name {
+	switch name {
 	case ":method":
 		p = pseudoMethod
 	case ":scheme":
@@ -175,27 +192,27 @@ func (f *fields) addPseudo(h hpack.HeaderField) {
 		return
 	}
 	switch {
-	case f.of == sectionTrailer:
+	case f.of == Trailer:
 		f.bad = "pseudo-header field in trailers"
 	case f.regular:
 		f.bad = "pseudo-header field behind regular ones"
 	case f.have[p]:
 		f.bad = "pseudo-header field twice"
-	case (p == pseudoStatus) != (f.of == sectionResponse):
+	case (p == pseudoStatus) != (f.of == Response):
 		f.bad = "pseudo-header field of the other direction"
 	case p == pseudoProtocol && !f.extended:
 		f.bad = ":protocol that was not offered"
 	}
 	f.have[p] = true
 	f.start[p] = len(f.buf)
-	f.buf = append(f.buf, h.Value...)
+	f.buf = append(f.buf, value...)
 	f.end[p] = len(f.buf)
 }
 
-func (f *fields) addHost(value string) {
+func (f *Block) addHost(value string) {
 	switch {
-	case f.of != sectionRequest:
-		if f.of == sectionResponse {
+	case f.of != Request:
+		if f.of == Response {
 			f.line("host", value)
 		}
 		return
@@ -207,8 +224,8 @@ func (f *fields) addHost(value string) {
 	f.host = append(f.host, value...)
 }
 
-func (f *fields) contentLength(value string) {
-	if f.of == sectionTrailer {
+func (f *Block) contentLength(value string) {
+	if f.of == Trailer {
 		return
 	}
 	n := int64(0)
@@ -228,16 +245,16 @@ func (f *fields) contentLength(value string) {
 	f.line("content-length", value)
 }
 
-func (f *fields) value(p pseudo) []byte {
+func (f *Block) value(p pseudo) []byte {
 	if !f.have[p] {
 		return nil
 	}
 	return f.buf[f.start[p]:f.end[p]:f.end[p]]
 }
 
-// finish judges the whole block and fills in the Head. It returns what is
+// Finish judges the whole section and fills in the Head. It returns what is
 // malformed, or "".
-func (f *fields) finish(end bool) string {
+func (f *Block) Finish(end bool) string {
 	f.End = end
 	if f.bad != "" {
 		return f.bad
@@ -246,15 +263,15 @@ func (f *fields) finish(end bool) string {
 		f.linesAt = len(f.buf)
 	}
 	if f.cookied {
-		f.line("cookie", stringOf(f.cookies))
+		f.line("cookie", String(f.cookies))
 	}
 	f.Lines = f.buf[f.linesAt:len(f.buf):len(f.buf)]
 	f.Method, f.Scheme, f.Authority = f.value(pseudoMethod), f.value(pseudoScheme), f.value(pseudoAuthority)
 	f.Path, f.Protocol = f.value(pseudoPath), f.value(pseudoProtocol)
 	switch {
-	case f.TooLarge || f.of == sectionTrailer:
+	case f.TooLarge || f.of == Trailer:
 		// What is missing may have been left out.
-	case f.of == sectionResponse:
+	case f.of == Response:
 		f.bad = f.response()
 	default:
 		f.bad = f.request()
@@ -262,7 +279,7 @@ func (f *fields) finish(end bool) string {
 	return f.bad
 }
 
-func (f *fields) response() string {
+func (f *Block) response() string {
 	v := f.value(pseudoStatus)
 	if len(v) != 3 || v[0] == '0' {
 		return "malformed :status"
@@ -275,14 +292,14 @@ func (f *fields) response() string {
 	}
 	switch {
 	case f.Status == 101: // RFC 9113 section 8.6
-		return "101 in HTTP/2"
+		return "101, which only HTTP/1.1 has"
 	case f.Status < 200 && f.End:
 		return "interim answer that ends the stream"
 	}
 	return ""
 }
 
-func (f *fields) request() string {
+func (f *Block) request() string {
 	if !validToken(f.Method) {
 		return "malformed or missing :method"
 	}
@@ -391,3 +408,44 @@ func validPath(b, method []byte) bool {
 	}
 	return len(b) > 0 && (b[0] == '/' || string(b) == "*" && string(method) == "OPTIONS")
 }
+
+// perField is what a field counts beside its name and value.
+const perField = 32
+
+// Cut takes the first field line off lines.
+func Cut(lines []byte) (name, value, rest []byte) {
+	line := lines
+	if i := bytes.IndexByte(lines, '\n'); i >= 0 {
+		line, rest = lines[:i], lines[i+1:]
+	}
+	i := bytes.IndexByte(line, ':')
+	if i < 0 {
+		return nil, nil, rest
+	}
+	return line[:i], bytes.Trim(line[i+1:], " \t\r"), rest
+}
+
+// AppendLower appends b in lower case.
+func AppendLower(dst, b []byte) []byte {
+	for _, c := range b {
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+// Sensitive says which fields no one on the way may put into a table, where
+// others could guess at them (RFC 7541 section 7.1.3).
+func Sensitive(name string) bool {
+	switch name {
+	case "authorization", "proxy-authorization", "cookie", "set-cookie":
+		return true
+	}
+	return false
+}
+
+// String and Bytes lend bytes as a string and the other way round.
+func String(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+func Bytes(s string) []byte  { return unsafe.Slice(unsafe.StringData(s), len(s)) }
