@@ -12,6 +12,11 @@ type Engine interface {
 	Name() string
 	// Drivers returns the engine's drivers, by their index.
 	Drivers() []Driver
+	// Goroutines returns the driver of tasks that have to be goroutines, as those
+	// of protocols whose library waits in its own ways. Where Drivers has such a
+	// one it is that; otherwise it stands beside them, with the index that
+	// follows theirs.
+	Goroutines() Driver
 	// Listen opens a TCP address; an invalid Addr is all addresses of both
 	// families. Connections to it are made from now on and wait for Serve.
 	// It fails with EADDRINUSE where anybody else has the address.

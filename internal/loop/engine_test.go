@@ -458,3 +458,40 @@ func TestEngineClose(t *testing.T) {
 		})
 	}
 }
+
+// The goroutines of an engine have an index of their own, end with its dialling,
+// and tell of panics as loops do.
+func TestGoroutinesOfAnEngine(t *testing.T) {
+	for _, kind := range engineKinds {
+		t.Run(kind, func(t *testing.T) {
+			told := make(chan any, 1)
+			e, err := NewEngine(kind, Options{Loops: 2, Panicked: func(v any, _ []byte) { told <- v }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			g, ok := e.Goroutines().(*Goroutines)
+			if !ok {
+				t.Fatalf("Goroutines() is a %T", e.Goroutines())
+			}
+			want := len(e.Drivers()) // behind the loops
+			if kind == "goroutine" {
+				want = 0
+			}
+			if g.Index() != want {
+				t.Errorf("index %d, want %d", g.Index(), want)
+			}
+			g.Go(func() { panic("test") })
+			if v := <-told; v != "test" {
+				t.Errorf("told of %v", v)
+			}
+			if kind == "loop" {
+				until(t, "the panic is counted", func() bool { return e.Stats().Beside.Panics == 1 })
+			}
+			e.StopDialling()
+			if _, err := g.Dial(netip.MustParseAddrPort("127.0.0.1:1"), Sources{}, 0); err != ErrStopped {
+				t.Errorf("dialling after StopDialling: %v, want %v", err, ErrStopped)
+			}
+		})
+	}
+}

@@ -17,10 +17,11 @@ type goroutineEngine struct{ driver *Goroutines }
 // NewGoroutineEngine returns an engine that runs everything on goroutines.
 func NewGoroutineEngine() Engine { return &goroutineEngine{NewGoroutines()} }
 
-func (e *goroutineEngine) Name() string      { return "goroutine" }
-func (e *goroutineEngine) Drivers() []Driver { return []Driver{e.driver} }
-func (e *goroutineEngine) StopDialling()     { e.driver.stop() }
-func (e *goroutineEngine) Close()            { e.driver.stop() }
+func (e *goroutineEngine) Name() string       { return "goroutine" }
+func (e *goroutineEngine) Drivers() []Driver  { return []Driver{e.driver} }
+func (e *goroutineEngine) Goroutines() Driver { return e.driver }
+func (e *goroutineEngine) StopDialling()      { e.driver.stop() }
+func (e *goroutineEngine) Close()             { e.driver.stop() }
 func (e *goroutineEngine) Stats() EngineStats {
 	return EngineStats{Loops: []DriverStats{{Panics: e.driver.panics.Load()}}}
 }

@@ -21,6 +21,7 @@ type Goroutines struct {
 	ctx  context.Context // ends dialling when it is done
 	stop context.CancelFunc
 
+	index    int
 	panicked func(v any, stack []byte) // nil lets panics end the process
 	panics   atomic.Uint64
 }
@@ -75,7 +76,7 @@ func (*Goroutines) Yield() { runtime.Gosched() }
 func (*Goroutines) Idle(Conn, func()) bool { return true }
 
 // Index implements Driver.
-func (*Goroutines) Index() int { return 0 }
+func (g *Goroutines) Index() int { return g.index }
 
 // Bell implements Driver.
 func (*Goroutines) Bell() Bell { return &bell{rung: make(chan struct{}, 1)} }

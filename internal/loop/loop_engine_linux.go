@@ -20,6 +20,7 @@ const bestEngine = "loop"
 type loopEngine struct {
 	options Options
 	loops   []*eventLoop
+	beside  *Goroutines
 	stop    sync.Once
 	over    chan struct{}
 	watcher sync.WaitGroup
@@ -33,6 +34,8 @@ func NewLoopEngine(options Options) (Engine, error) {
 		n = processors()
 	}
 	leaveProcessor(n)
+	e.beside = NewGoroutines()
+	e.beside.index, e.beside.panicked = n, options.Panicked
 	for i := range n {
 		l, err := newEventLoop(i, &e.options)
 		if err != nil {
@@ -58,7 +61,10 @@ func (e *loopEngine) Drivers() []Driver {
 	return drivers
 }
 
+func (e *loopEngine) Goroutines() Driver { return e.beside }
+
 func (e *loopEngine) StopDialling() {
+	e.beside.stop()
 	for _, l := range e.loops {
 		l.post(postFunc(l.stopDialling))
 	}
@@ -76,6 +82,7 @@ func (l *eventLoop) stopDialling() {
 
 func (e *loopEngine) Close() {
 	e.stop.Do(func() { close(e.over) })
+	e.beside.stop()
 	for _, l := range e.loops {
 		l.post(postFunc(func() { l.ending = true }))
 	}

@@ -42,6 +42,8 @@ type EngineStats struct {
 	// Loops has an entry for each driver, by its index. That of goroutines
 	// counts nothing but panics.
 	Loops []DriverStats
+	// Beside is that of goroutines beside loops. Nothing is counted but panics.
+	Beside DriverStats
 }
 
 // DriverStats is what a driver has counted.

@@ -30,7 +30,7 @@ func (l *eventLoop) publish() {
 }
 
 func (e *loopEngine) Stats() EngineStats {
-	s := EngineStats{Loops: make([]DriverStats, len(e.loops))}
+	s := EngineStats{Loops: make([]DriverStats, len(e.loops)), Beside: DriverStats{Panics: e.beside.panics.Load()}}
 	for i, l := range e.loops {
 		s.Loops[i] = DriverStats{
 			Connections: int(l.connections.Load()),

@@ -46,7 +46,11 @@ var (
 
 // collectEngine reports what the engine has counted.
 func (n *Node) collectEngine(e *telemetry.Emitter) {
-	for i, s := range n.engine.Stats().Loops {
+	stats := n.engine.Stats()
+	if n.engine.Name() == "loop" {
+		e.Counter(descLoopPanics, stats.Beside.Panics, "beside")
+	}
+	for i, s := range stats.Loops {
 		name := strconv.Itoa(i)
 		e.Counter(descLoopPanics, s.Panics, name)
 		if n.engine.Name() != "loop" {
