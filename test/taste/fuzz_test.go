@@ -17,6 +17,7 @@ var fuzzed = []struct {
 }{
 	{"internal/h1", 3, "request head, response head, chunked body"},
 	{"internal/h2", 4, "frames, header blocks, conversations, the bridge to HTTP/1.1"},
+	{"internal/h3", 2, "requests, unidirectional streams"},
 	{"internal/config", 1, "YAML"},
 	{"internal/affinity", 2, "session cookies, files of keys"},
 	{"internal/rules", 2, "expressions, what they are run on"},
