@@ -26,6 +26,7 @@ type explainCmd struct {
 	Header []string `short:"H" sep:"none" placeholder:"'NAME: VALUE'" help:"Header of the request; may be repeated."`
 	Client string   `default:"192.0.2.1" placeholder:"ADDRESS" help:"Address of the client (${default})."`
 	HTTP2  bool     `name:"http2" help:"The client speaks HTTP/2."`
+	HTTP3  bool     `name:"http3" help:"The client speaks HTTP/3."`
 	Down   []string `placeholder:"POOL/ENDPOINT" help:"An endpoint that is down, or POOL for all of a pool; may be repeated. All others are up."`
 }
 
@@ -92,7 +93,7 @@ func (c *explainCmd) question() (*httplb.Question, error) {
 	}
 	return &httplb.Question{
 		Method: c.Method, Host: u.Host, Target: u.RequestURI(), Lines: c.Header,
-		Client: client.Unmap(), Secure: u.Scheme == "https", HTTP2: c.HTTP2,
+		Client: client.Unmap(), Secure: u.Scheme == "https", HTTP2: c.HTTP2, HTTP3: c.HTTP3,
 	}, nil
 }
 

@@ -15,7 +15,7 @@ type Question struct {
 	Method, Host, Target string
 	Lines                []string // of the head: "Name: value"
 	Client               netip.Addr
-	Secure, HTTP2        bool
+	Secure, HTTP2, HTTP3 bool
 }
 
 // explain answers what would become of a request, as a tree in plain text.
@@ -39,7 +39,7 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
 }
 
 // parameters are what a question may have.
-var parameters = []string{"host", "path", "method", "header", "client", "tls", "http2"}
+var parameters = []string{"host", "path", "method", "header", "client", "tls", "http2", "http3"}
 
 // question reads the query of /explain. Whatever it does not know is an error, lest
 // the answer be to another question.
@@ -73,7 +73,7 @@ func question(query string) (*Question, error) {
 		}
 		q.Client = q.Client.Unmap()
 	}
-	for name, to := range map[string]*bool{"tls": &q.Secure, "http2": &q.HTTP2} {
+	for name, to := range map[string]*bool{"tls": &q.Secure, "http2": &q.HTTP2, "http3": &q.HTTP3} {
 		switch text := values.Get(name); text {
 		case "", "0", "false":
 		case "1", "true":

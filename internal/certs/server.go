@@ -67,6 +67,7 @@ type Server struct {
 	names  map[string]bool // of the spec
 	store  *Store          // nil where no files are named
 	config atomic.Pointer[tls.Config]
+	quic   atomic.Pointer[tls.Config] // the same for QUIC
 
 	mu      sync.Mutex // held while the authorities of clients are read
 	clients *bundle    // nil where nothing is asked of clients
@@ -95,13 +96,13 @@ func NewServer(spec Spec, old *Server, log *slog.Logger) (*Server, error) {
 		s.store = store
 	}
 	if spec.Clients == nil {
-		s.config.Store(s.newConfig(nil))
+		s.use(nil)
 		return s, nil
 	}
 	s.clients = newBundle(log, func(contents [][]byte) error {
 		authorities, err := parseAuthorities(spec.Clients.CA, contents[0])
 		if err == nil {
-			s.config.Store(s.newConfig(authorities))
+			s.use(authorities)
 		}
 		return err
 	}, spec.Clients.CA)
@@ -110,6 +111,21 @@ func NewServer(spec Spec, old *Server, log *slog.Logger) (*Server, error) {
 	}
 	return s, nil
 }
+
+// use puts the settings in force for handshakes that begin. QUIC has nothing below
+// TLS 1.3, and there it is one protocol. Where clients are asked for certificates no
+// session of it can be resumed: its tickets would outlive a change of authorities.
+func (s *Server) use(clients *x509.CertPool) {
+	c := s.newConfig(clients)
+	s.config.Store(c)
+	q := c.Clone()
+	q.NextProtos, q.MinVersion, q.GetConfigForClient = []string{"h3"}, tls.VersionTLS13, nil
+	q.SessionTicketsDisabled = clients != nil
+	s.quic.Store(q)
+}
+
+// QUIC returns the settings of handshakes in QUIC.
+func (s *Server) QUIC() *tls.Config { return s.quic.Load() }
 
 // newConfig makes the settings. Each value makes session tickets with keys of
 // its own, which rotate daily: what was verified by other authorities, or not

@@ -163,8 +163,8 @@ func TestHTTPExampleIsServable(t *testing.T) {
 	}
 	c := doc.Config
 	for i := range c.Listeners {
-		if !c.Listeners[i].SpeaksHTTP() || c.Listeners[i].HTTP3 {
-			t.Errorf("listener %q is not plain http or https", c.Listeners[i].Name)
+		if !c.Listeners[i].SpeaksHTTP() {
+			t.Errorf("listener %q is not http or https", c.Listeners[i].Name)
 		}
 	}
 	for _, lb := range c.LoadBalancers {

@@ -350,6 +350,9 @@ func (s *Stream) Reset(code ErrCode) {
 	s.dropData()
 }
 
+// Fail breaks the stream off with INTERNAL_ERROR, unless it has ended.
+func (s *Stream) Fail() { s.Reset(CodeInternal) }
+
 // reset sends RST_STREAM for the reason err.
 func (s *Stream) reset(err *StreamError) {
 	if s.cut != cutNot || s.id == 0 {

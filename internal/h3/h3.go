@@ -45,9 +45,6 @@ import (
 
 // Config sets the bounds of a connection; all have to be given.
 type Config struct {
-	// TLS is for handshakes: of TLS 1.3, with the protocol h3.
-	TLS *tls.Config
-
 	// MaxStreams is how many requests a client may have open at once, those
 	// it has reset included while their handlers still run.
 	MaxStreams int
@@ -71,7 +68,7 @@ type Config struct {
 const (
 	// unprovenBound is how many handshakes of addresses that nobody has proved
 	// may go on at a socket before newcomers have to prove theirs. Each costs
-	// some 50 KiB until it ends, and a signature.
+	// some 90 KiB until it ends, and a signature.
 	unprovenBound = 128
 	// streamWindow and connWindow bound what is received and not yet read, for
 	// a stream and for all of a connection. They begin smaller, and grow while
@@ -126,6 +123,9 @@ func (c *Config) quic() *quic.Config {
 type Owner interface {
 	// Config returns the bounds for a connection that begins.
 	Config() *Config
+	// TLS returns the settings for a handshake that begins: of TLS 1.3, with the
+	// protocol h3.
+	TLS() *tls.Config
 	// Admit decides on a connection of which nothing but a first packet has come,
 	// and returns nil to refuse it. proven says that the address is the client's
 	// own; it may be forged otherwise.

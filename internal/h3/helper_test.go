@@ -58,7 +58,6 @@ type rig struct {
 func newRig(t *testing.T, change func(*Config), answer func(*Stream)) *rig {
 	t.Helper()
 	r := &rig{t: t, answer: answer, cfg: Config{
-		TLS:        &tls.Config{Certificates: []tls.Certificate{certificate()}, MinVersion: tls.VersionTLS13, NextProtos: []string{"h3"}},
 		MaxStreams: 10, HeaderBytes: 4 << 10, HeaderCount: 64,
 		HeaderTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second, WriteTimeout: 10 * time.Second, SilentTimeout: 30 * time.Second,
 	}}
@@ -94,6 +93,9 @@ func (r *rig) serve() {
 }
 
 func (r *rig) Config() *Config { return &r.cfg }
+func (r *rig) TLS() *tls.Config {
+	return &tls.Config{Certificates: []tls.Certificate{certificate()}, MinVersion: tls.VersionTLS13, NextProtos: []string{"h3"}}
+}
 
 func (r *rig) Count(e Event) {
 	r.mu.Lock()

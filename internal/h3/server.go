@@ -47,7 +47,7 @@ func (s *Socket) Serve(d loop.Driver, owner Owner) (*Server, error) {
 	v.ln, err = s.tr.Listen(&tls.Config{
 		MinVersion:         tls.VersionTLS13,
 		NextProtos:         []string{"h3"},
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return owner.Config().TLS, nil },
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return owner.TLS(), nil },
 	}, &quic.Config{
 		// What a client proved by a Retry holds for twice that.
 		HandshakeIdleTimeout: retryTokenTime / 2,

@@ -156,6 +156,42 @@ func TestProxiedRequestAllocatesNothing(t *testing.T) {
 	}
 }
 
+// Neither does telling of HTTP/3.
+func TestAltSvcAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	const answer = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello"
+	for _, test := range []struct {
+		name    string
+		allowed float64 // for each request
+	}{{"HTTP/1.1", 0}, {"HTTP/2", 2}} {
+		t.Run(test.name, func(t *testing.T) {
+			p, address := testPlane(t, engines[0], nil, fixedEndpoint(t, answer))
+			for _, l := range p.current() {
+				set := *l.set.Load()
+				set.altSvc = altSvcLine(443) // on a listener without TLS, which would cost some of its own
+				l.set.Store(&set)
+			}
+			ask := askingHTTP2(t, address)
+			if test.name == "HTTP/1.1" {
+				ask = asking(t, address, "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n", len(answer)+len(altSvcLine(443)))
+			}
+			for range 300 {
+				ask()
+			}
+			const requests = 2000
+			if n := testing.AllocsPerRun(1, func() {
+				for range requests {
+					ask()
+				}
+			}); n > requests*test.allowed+requests/50 {
+				t.Errorf("%v allocations for %d requests, want %v for each", n, requests, test.allowed)
+			}
+		})
+	}
+}
+
 // A request of a session costs no allocation more.
 func TestSessionAllocatesNothing(t *testing.T) {
 	if raceEnabled {

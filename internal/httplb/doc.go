@@ -4,11 +4,11 @@
 // # The life of a request
 //
 // A listener accepts a connection and counts it against its limits. A session
-// reads requests from an HTTP/1.1 connection, one after the other; HTTP/2
-// streams each come as one. Either is a stream, and an exchange carries the
+// reads requests from an HTTP/1.1 connection, one after the other; HTTP/2 and
+// HTTP/3 streams each come as one. Either is a stream, and an exchange carries the
 // stream's request to an endpoint:
 //
-//	session, h2stream -> exchange: load balancer by Host, steer.Choose,
+//	session, muxstream -> exchange: load balancer by Host, steer.Choose,
 //	    requestHead, ask (a kept connection, or a new one), answer
 //
 // An upload sends what is left of a request's body beside the exchange that

@@ -23,7 +23,7 @@ type Question struct {
 	Method, Host, Target string   // of the target path and query
 	Lines                []string // of the head: "Name: value"
 	Client               netip.Addr
-	Secure, HTTP2        bool
+	Secure, HTTP2, HTTP3 bool
 }
 
 // request writes the question down as a request and reads it as any other.
@@ -72,7 +72,12 @@ func explain(snap *snapshot, q *Question) (string, error) {
 		return "", err
 	}
 	protocol := "HTTP/1.1"
-	if q.HTTP2 {
+	switch {
+	case q.HTTP3 && (q.HTTP2 || !q.Secure):
+		return "", errors.New("HTTP/3 is spoken over TLS only, and not beside HTTP/2")
+	case q.HTTP3:
+		protocol = protocolThree
+	case q.HTTP2:
 		protocol = "HTTP/2"
 	}
 	x := &exchange{snap: snap, asks: true, peer: addrOnly(q.Client), secure: q.Secure, rnd: *rand.NewPCG(rand.Uint64(), rand.Uint64())}

@@ -1,7 +1,6 @@
 package httplb
 
 import (
-	"sync"
 	"time"
 
 	"fairlead/internal/h2"
@@ -65,17 +64,12 @@ func (k *client) serveHTTP2(set *settings, already []byte) {
 	}
 }
 
-var h2streams = sync.Pool{New: func() any {
-	s := new(h2stream)
-	s.x.init(s)
-	return s
-}}
-
 // stream serves one request of an HTTP/2 connection.
 func (k *client) stream(st *h2.Stream) {
 	defer k.ln.recovered() // the stream, which has not ended, is reset
-	s := h2streams.Get().(*h2stream)
+	s := muxstreams.Get().(*muxstream)
 	s.st, s.ln, s.set = st, k.ln, k.ln.set.Load()
+	s.name, s.altSvc = "HTTP/2", s.set.altSvc
 	s.x.attach(k)
 	s.serve()
 	s.close()

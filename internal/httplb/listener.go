@@ -13,6 +13,7 @@ import (
 	"fairlead/internal/certs"
 	"fairlead/internal/h1"
 	"fairlead/internal/h2"
+	"fairlead/internal/h3"
 	"fairlead/internal/loop"
 	"fairlead/internal/model"
 	"fairlead/internal/plan"
@@ -24,6 +25,7 @@ type listener struct {
 	key   string
 	ln    loop.Listener
 	set   atomic.Pointer[settings]
+	http3 atomic.Pointer[http3] // nil where it is off; only Apply writes it
 	stats listenerStats
 
 	draining  atomic.Bool
@@ -34,6 +36,8 @@ type listener struct {
 	mu   sync.Mutex // guards what follows
 	open map[connection]struct{}
 	cut  bool // connections end at once
+
+	http3s map[*http3]struct{} // that are open, be it that they drain
 }
 
 // connection is one that can be told to end.
@@ -60,6 +64,10 @@ type settings struct {
 	// TLS listeners only.
 	tls           *certs.Server
 	subjectHeader string // in which endpoints are told the subject of a client's certificate
+
+	http3  bool
+	h3     *h3.Config // where http3 is on
+	altSvc string     // the line that tells of it, with its CRLF; "" where it is off
 }
 
 // newSettings makes the settings of m. Certificates that are loaded are kept,
@@ -98,28 +106,55 @@ func newSettings(p *Plane, m *model.Listener, old *settings) (*settings, error) 
 	if s.tls, err = certs.NewServer(spec, before, p.log); err != nil {
 		return nil, err
 	}
+	if s.http3 = m.HTTP3; s.http3 {
+		s.h3 = newH3Config(s)
+	}
 	return s, nil
 }
 
 // listen opens an address. Nothing is accepted yet, but clients' connections
 // are: they wait in the kernel's queue.
 func listen(p *Plane, m *plan.Listener, set *settings) (*listener, error) {
-	ln, err := p.engine.Listen(m.Bind)
-	if err != nil {
-		if errors.Is(err, syscall.EADDRINUSE) {
-			return nil, p.inUse(m)
+	for tries := 0; ; tries++ {
+		ln, err := p.engine.Listen(m.Bind)
+		if err != nil {
+			if errors.Is(err, syscall.EADDRINUSE) {
+				return nil, p.inUse(m)
+			}
+			return nil, err
 		}
-		return nil, err
+		l := &listener{plane: p, key: listenerKey(m), ln: ln, open: make(map[connection]struct{}), http3s: make(map[*http3]struct{})}
+		l.stats.init()
+		if !m.HTTP3 {
+			l.use(set)
+			return l, nil
+		}
+		h, err := openHTTP3(l, m)
+		if err == nil {
+			l.http3.Store(h)
+			l.use(set)
+			return l, nil
+		}
+		l.discard()
+		// Where the kernel chooses the port, it may be one that somebody has for
+		// UDP.
+		if m.Bind.Port() != 0 || !errors.Is(err, syscall.EADDRINUSE) || tries == maxPortTries {
+			return nil, err
+		}
+		<-ln.Closed()
 	}
-	l := &listener{plane: p, key: listenerKey(m), ln: ln, open: make(map[connection]struct{})}
-	l.stats.init()
-	l.use(set)
-	return l, nil
 }
+
+// maxPortTries bounds the ports that are tried until one is free for TCP and for
+// UDP.
+const maxPortTries = 20
 
 // use puts settings in force for connections and requests that begin.
 func (l *listener) use(set *settings) {
 	set.stats = &l.stats
+	if set.http3 {
+		set.altSvc = altSvcLine(l.bound().Port())
+	}
 	old := l.set.Swap(set)
 	if set.tls == nil || old != nil && old.tls == set.tls {
 		return
@@ -162,6 +197,9 @@ func (l *listener) bound() netip.AddrPort { return l.ln.Addr() }
 func (l *listener) discard() {
 	l.draining.Store(true)
 	l.ln.Close()
+	if h := l.http3.Load(); h != nil {
+		h.discard()
+	}
 }
 
 // Bounds of closing.
@@ -183,6 +221,7 @@ func (l *listener) close() {
 		return
 	}
 	l.ln.Drain(acceptGrace)
+	l.switchHTTP3(nil)
 	l.goAway()
 	l.sessions.Go(func() {
 		select {
@@ -224,7 +263,11 @@ func (l *listener) abort() int {
 	for c := range l.open {
 		c.abort()
 	}
-	return len(l.open)
+	n := len(l.open)
+	for h := range l.http3s {
+		n += h.server.Abort()
+	}
+	return n
 }
 
 // troubled says that connections cannot be accepted.

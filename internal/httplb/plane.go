@@ -30,8 +30,11 @@ type Plane struct {
 	log    *slog.Logger
 	aside  *slog.Logger // log for tasks, which never wait for it
 	engine loop.Engine
-	proofs Proofs // nil for none
-	snap   atomic.Pointer[snapshot]
+	proofs Proofs      // nil for none
+	aloof  loop.Driver // of goroutines, for HTTP/3
+	// drivers are all that have connections to endpoints, by their index.
+	drivers []loop.Driver
+	snap    atomic.Pointer[snapshot]
 
 	stop context.CancelFunc // ends what runs beside connections
 	ctx  context.Context
@@ -45,6 +48,8 @@ type Plane struct {
 	upstreams map[upstreamKey]*upstream
 	clients   map[clientKey]*watchedClient
 	balancers map[string]*balancerStats
+
+	sockets sockets
 }
 
 // clientKey identifies the TLS material of a pool.
@@ -67,6 +72,7 @@ type snapshot struct {
 	balancers []*balancerStats       // by load balancer index
 	rules     [][]*telemetry.Counter // by load balancer and rule index
 	sources   loop.Sources
+	sharers   int                  // drivers that keep connections to endpoints
 	log       *telemetry.AccessLog // nil when there is none
 }
 
@@ -88,11 +94,16 @@ func New(engine loop.Engine, proofs Proofs, log, aside *slog.Logger) *Plane {
 		aside:     aside,
 		engine:    engine,
 		proofs:    proofs,
+		aloof:     engine.Goroutines(),
+		drivers:   engine.Drivers(),
 		listeners: make(map[string]*listener),
 		leaving:   make(map[*listener]struct{}),
 		upstreams: make(map[upstreamKey]*upstream),
 		clients:   make(map[clientKey]*watchedClient),
 		balancers: make(map[string]*balancerStats),
+	}
+	if p.aloof.Index() == len(p.drivers) { // it stands beside them
+		p.drivers = append(p.drivers, p.aloof)
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.wg.Go(p.sweep)
@@ -115,14 +126,13 @@ func (p *Plane) Apply(pl *plan.Plan, log *telemetry.AccessLog) error {
 	}
 	snap, err := p.snapshot(pl, log)
 	if err != nil {
-		for _, l := range opened {
-			l.discard()
-		}
+		discard(opened, kept)
 		return err
 	}
 	p.snap.Store(snap)
-	for l, set := range kept {
-		l.use(set)
+	for l, next := range kept {
+		l.use(next.set)
+		l.switchHTTP3(next.http3)
 	}
 	for _, l := range opened {
 		p.start(l)
@@ -140,15 +150,31 @@ func listenerKey(l *plan.Listener) string {
 	return l.Bind.String()
 }
 
-// open opens the listeners of pl that are not open, and prepares the settings
-// of those that are.
-func (p *Plane) open(pl *plan.Plan) (opened map[string]*listener, kept map[*listener]*settings, err error) {
-	opened, kept = make(map[string]*listener), make(map[*listener]*settings)
+// next is what a listener that stays open becomes.
+type next struct {
+	set   *settings
+	http3 *http3 // that it has, or is opened for it; nil for none
+}
+
+// discard closes what was opened for a plan that does not come into force.
+func discard(opened map[string]*listener, kept map[*listener]next) {
+	for _, l := range opened {
+		l.discard()
+	}
+	for l, next := range kept {
+		if next.http3 != nil && next.http3 != l.http3.Load() {
+			next.http3.discard()
+		}
+	}
+}
+
+// open opens the listeners of pl that are not open, and prepares what becomes of
+// those that are.
+func (p *Plane) open(pl *plan.Plan) (opened map[string]*listener, kept map[*listener]next, err error) {
+	opened, kept = make(map[string]*listener), make(map[*listener]next)
 	defer func() {
 		if err != nil {
-			for _, l := range opened {
-				l.discard()
-			}
+			discard(opened, kept)
 		}
 	}()
 	for i := range pl.Listeners {
@@ -164,7 +190,16 @@ func (p *Plane) open(pl *plan.Plan) (opened map[string]*listener, kept map[*list
 			return opened, kept, fmt.Errorf("listener %q: %w", m.Name, err)
 		}
 		if l != nil {
-			kept[l] = set
+			n := next{set: set}
+			if m.HTTP3 {
+				if n.http3 = l.http3.Load(); n.http3 == nil {
+					n.http3, err = openHTTP3(l, m)
+				}
+				if err != nil {
+					return opened, kept, fmt.Errorf("listener %q: %w", m.Name, err)
+				}
+			}
+			kept[l] = n
 			continue
 		}
 		p.awaitClosed(key)
@@ -210,11 +245,17 @@ func (p *Plane) start(l *listener) {
 	p.mu.Unlock()
 	p.log.Info("listening", "listener", l.name(), "address", l.bound().String(), "protocol", string(l.set.Load().protocol))
 	l.ln.Serve(l.admit, l.troubled)
+	if h := l.http3.Load(); h != nil {
+		h.start()
+	}
 }
 
 // snapshot makes the next snapshot. What it needs and is not there yet is made.
 func (p *Plane) snapshot(pl *plan.Plan, log *telemetry.AccessLog) (*snapshot, error) {
-	s := &snapshot{plan: pl, log: log}
+	s := &snapshot{plan: pl, log: log, sharers: len(p.engine.Drivers())}
+	if slices.ContainsFunc(pl.Listeners, func(l plan.Listener) bool { return l.HTTP3 }) {
+		s.sharers = len(p.drivers)
+	}
 	for _, a := range pl.Config.Node.SourceAddresses {
 		if a.Unmap().Is4() {
 			s.sources.V4 = a
@@ -274,8 +315,7 @@ func (p *Plane) upstream(e *plan.Endpoint) (*upstream, error) {
 		u.limitTo(e.Pool.Limits)
 		return u, nil
 	}
-	drivers := p.engine.Drivers()
-	u := &upstream{key: key, load: e.Load, pool: e.Pool.Load, own: make([]ownConns, len(drivers)), drivers: drivers}
+	u := &upstream{key: key, load: e.Load, pool: e.Pool.Load, own: make([]ownConns, len(p.drivers)), drivers: p.drivers}
 	u.limitTo(e.Pool.Limits)
 	u.stats.init()
 	u.http2.Store(newClientConfig(e.Pool, &u.stats))
@@ -455,7 +495,7 @@ func (p *Plane) sweep() {
 // and waits for the end of that.
 func (p *Plane) onDrivers(f func(d loop.Driver)) {
 	var wg sync.WaitGroup
-	for _, d := range p.engine.Drivers() {
+	for _, d := range p.drivers {
 		wg.Add(1)
 		d.Go(func() {
 			defer wg.Done()

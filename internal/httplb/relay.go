@@ -122,7 +122,7 @@ func (x *exchange) passOn(b []byte) outcome {
 	x.upstream().answered(x.decision.Endpoint, x.status)
 	if x.upload.end() && keep && !drained {
 		x.over = loop.Now()
-		x.upstream().put(x.d, x.conn, x.decision.Pool, x.over)
+		x.upstream().put(x.d, x.conn, x.decision.Pool, x.snap.sharers, x.over)
 		x.conn = nil
 	} else {
 		x.drop(false)

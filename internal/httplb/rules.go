@@ -94,13 +94,20 @@ type view struct {
 // Bool implements rules.Env.
 func (v *view) Bool(rules.Field) (is, ok bool) { return v.secure, true } // ssl is all there is
 
+// overUDP reports whether the client came over UDP.
+func (v *view) overUDP() bool { return v.protocol == protocolThree }
+
 // Int implements rules.Env.
 func (v *view) Int(field rules.Field) (n int64, ok bool) {
 	switch field {
 	case rules.FieldTCPSourcePort:
-		return int64(v.peer.Port()), true
+		return int64(v.peer.Port()), !v.overUDP()
 	case rules.FieldTCPPort:
-		return int64(v.port), true
+		return int64(v.port), !v.overUDP()
+	case rules.FieldUDPSourcePort:
+		return int64(v.peer.Port()), v.overUDP()
+	case rules.FieldUDPPort:
+		return int64(v.port), v.overUDP()
 	case rules.FieldTimestamp:
 		return v.start.Wall().Unix(), true
 	case rules.FieldBodySize:

@@ -43,6 +43,9 @@ func (s *session) head(res *h1.Response, body h1.Body, _ int64, data []byte, las
 	out := appendStatus(s.out[:0], res)
 	out = appendFields(out, &res.Message, answers)
 	out = append(out, s.x.binding.line...)
+	if s.set.altSvc != "" && s.x.advertises(res) {
+		out = append(out, s.set.altSvc...)
+	}
 	if res.Length >= 0 && res.Status != 204 {
 		out = appendLength(out, res.Length)
 	}
@@ -156,6 +159,9 @@ func hasLength(status int) bool { return status != 204 && status != 304 }
 func (s *session) page(status int, reason, lines, body string) error {
 	out := h1.AppendStatusLine(s.out[:0], status, reason)
 	out = append(out, lines...)
+	if s.set.altSvc != "" && s.x.lb != nil {
+		out = append(out, s.set.altSvc...)
+	}
 	if hasLength(status) {
 		out = appendLength(out, int64(len(body)))
 	}

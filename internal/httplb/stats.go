@@ -9,6 +9,7 @@ import (
 	"fairlead/internal/affinity"
 	"fairlead/internal/h1"
 	"fairlead/internal/h2"
+	"fairlead/internal/h3"
 	"fairlead/internal/plan"
 	"fairlead/internal/telemetry"
 )
@@ -53,6 +54,8 @@ type listenerStats struct {
 	limits     [limits]telemetry.Counter
 	failures   []telemetry.Counter // by failure.kind
 	http2      [h2.Events]telemetry.Counter
+	http3      [h3.Events]telemetry.Counter
+	http3Open  telemetry.Gauge
 	malformed  malformed
 }
 
@@ -100,6 +103,19 @@ func (s *listenerStats) countHTTP2(e h2.Event) {
 	case h2.EventHeaderTimeout:
 		s.limits[limitHeaderTimeout].Inc()
 	case h2.EventIdleTimeout:
+		s.limits[limitIdleTimeout].Inc()
+	}
+}
+
+// countHTTP3 counts what an HTTP/3 connection tells.
+func (s *listenerStats) countHTTP3(e h3.Event) {
+	s.http3[e].Inc()
+	switch e { // where HTTP/1.1 has the same bound, or HTTP/2
+	case h3.EventStreamLimit:
+		s.limits[limitStreams].Inc()
+	case h3.EventHeaderTimeout:
+		s.limits[limitHeaderTimeout].Inc()
+	case h3.EventIdleTimeout:
 		s.limits[limitIdleTimeout].Inc()
 	}
 }
@@ -196,6 +212,8 @@ var (
 	descUnrouted   = counter("fairlead_http_unrouted_total", "Answers to requests that reached no load balancer, by class of status.", "listener", "class")
 	descLimits     = counter("fairlead_http_limited_total", "Times that a limit ended or refused something.", "listener", "limit")
 	descHTTP2      = counter("fairlead_http2_events_total", "Floods, time-outs and errors that ended or refused something in HTTP/2, by kind.", "listener", "event")
+	descHTTP3      = counter("fairlead_http3_events_total", "Floods, time-outs and errors that ended or refused something in HTTP/3, and what was done about strangers, by kind.", "listener", "event")
+	descHTTP3Open  = gauge("fairlead_http3_connections_open", "Connections of HTTP/3 open now, handshakes included.", "listener")
 	descFailures   = counter("fairlead_http_errors_total", "Errors answered by Fairlead itself, by status and reason.", "listener", "status", "reason")
 	descMalformed  = counter("fairlead_http_malformed_total", "Requests refused because they could not be read one way only.", "listener", "reason")
 
@@ -282,6 +300,12 @@ func (s *listenerStats) collect(e *telemetry.Emitter, name string) {
 	for i := range s.http2 {
 		if n := s.http2[i].Load(); n > 0 {
 			e.Counter(descHTTP2, n, name, h2.Event(i).String())
+		}
+	}
+	e.Gauge(descHTTP3Open, float64(s.http3Open.Load()), name)
+	for i := range s.http3 {
+		if n := s.http3[i].Load(); n > 0 {
+			e.Counter(descHTTP3, n, name, h3.Event(i).String())
 		}
 	}
 	s.classes.collect(e, descUnrouted, name)

@@ -103,13 +103,13 @@ func (c *upstreamConn) current(e *plan.Endpoint) bool {
 	return n == nil || n.Has(c.Remote().Addr())
 }
 
-// put keeps c for the next request. Each driver keeps its share of what a pool
-// allows.
-func (u *upstream) put(d loop.Driver, c *upstreamConn, p *plan.Pool, now loop.Time) {
+// put keeps c for the next request. Each of the drivers that share keeps its part of
+// what a pool allows.
+func (u *upstream) put(d loop.Driver, c *upstreamConn, p *plan.Pool, sharers int, now loop.Time) {
 	c.Release()
 	c.since = now
 	own := &u.own[d.Index()]
-	share := (p.MaxIdle + len(u.own) - 1) / len(u.own)
+	share := (p.MaxIdle + sharers - 1) / sharers
 	own.mu.Lock()
 	if own.closed || len(own.idle) >= share || p.IdleTimeout <= 0 {
 		own.mu.Unlock()

@@ -52,7 +52,8 @@ type Listener struct {
 	// What is spoken with clients. http and https serve every load balancer
 	// with proxied: true, chosen by Host; the others have one of their own.
 	Protocol ListenerProtocol `yaml:"protocol"`
-	// QUIC on the same port; https only. Default false.
+	// HTTP/3: QUIC on the UDP port of the same address and number, of which
+	// answers over HTTP/1.1 and HTTP/2 tell (Alt-Svc); https only. Default false.
 	HTTP3 bool `yaml:"http3"`
 	// Certificates, chosen by the name that the client asks for; the first is
 	// used when none fits. https needs one, or acme; tls, dot, doh and doq need
@@ -61,7 +62,8 @@ type Listener struct {
 	// Host names whose certificates are obtained from the authority that acme
 	// names, and renewed; https only. Exact names, no wildcards.
 	ACME []string `yaml:"acme"`
-	// Lowest TLS version accepted: "1.2" or "1.3". Default "1.2".
+	// Lowest TLS version accepted: "1.2" or "1.3". Default "1.2". QUIC has
+	// nothing below 1.3.
 	MinTLSVersion TLSVersion `yaml:"min_tls_version"`
 	// Certificates that are asked of clients; https only. Default: none.
 	ClientCertificates *ClientCertificates `yaml:"client_certificates"`
@@ -167,13 +169,14 @@ func (w *WeightedLoadBalancer) SetDefaults() { w.Weight = 1 }
 // the metrics.
 type Limits struct {
 	// Bytes of a request head, request line included, 1024 to 1048576; in
-	// HTTP/2 name, value and 32 for each field. Default 32768. Above it: 431,
-	// and in HTTP/1.1 the connection is closed.
+	// HTTP/2 and HTTP/3 name, value and 32 for each field. Default 32768. Above
+	// it: 431, and in HTTP/1.1 the connection is closed.
 	HeaderBytes int `yaml:"header_bytes"`
 	// Header lines of a request, 8 to 10000. Default 128. Above it: 431.
 	HeaderCount int `yaml:"header_count"`
 	// Time for a whole request head, from its first byte (or from the
-	// connection's start), and for a TLS handshake; 50ms to 10m. Default 10s.
+	// connection's start), and for a handshake of TLS or QUIC; 50ms to 10m.
+	// Default 10s.
 	HeaderTimeout time.Duration `yaml:"header_timeout"`
 	// How long a connection may stay open between requests, 50ms to 24h.
 	// Default 75s.
@@ -194,7 +197,8 @@ type Limits struct {
 	// Open connections of one client address (IPv6: one /64), 1 to 10000000.
 	// Default 4096.
 	ConnectionsPerClient int `yaml:"connections_per_client"`
-	// Concurrent HTTP/2 streams of one connection, 1 to 10000. Default 250.
+	// Concurrent HTTP/2 or HTTP/3 streams of one connection, 1 to 10000.
+	// Default 250.
 	ConcurrentStreams int `yaml:"concurrent_streams"`
 }
 

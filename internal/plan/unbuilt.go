@@ -59,7 +59,6 @@ func (u *unbuilt) listener(at model.Place, l *model.Listener) {
 	case l.Layer4():
 		u.add(at.Key("protocol"), "there is no layer 4 plane; listeners speak http and https")
 	}
-	u.when(l.HTTP3, at.Key("http3"), "listeners speak HTTP/1.1 and HTTP/2")
 }
 
 func (u *unbuilt) pool(at model.Place, p *model.Pool) {

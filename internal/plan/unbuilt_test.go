@@ -68,7 +68,6 @@ load_balancers:
 		{"state", "state: {embedded: true}\nadmin: {address: \"off\"}\n", []string{"state"}},
 		{"geography", with("geo: {databases: [city.mmdb]}\n"), []string{"geo.databases"}},
 		{"public addresses", with("node: {public_addresses: [192.0.2.9]}\n"), []string{"node.public_addresses"}},
-		{"HTTP/3", with("listeners: [{name: web, address: \"127.0.0.1:0\", protocol: https, http3: true, certificates: [{certificate: c.pem, key: k.pem}]}]\n"), []string{"listeners[0].http3"}},
 		{"DNS listener", with("listeners: [{name: d, address: \"127.0.0.1:0\", protocol: dns}]\n"), []string{"listeners[0].protocol"}},
 		{"tcp listener", layer4("tcp"), []string{"listeners[0].protocol"}},
 		{"udp listener", layer4("udp"), []string{"listeners[0].protocol"}},

@@ -94,7 +94,7 @@ load_balancers:
 	step("HTTP/1.0", ask("web", "GET / HTTP/1.0\r\nHost: "+host+"\r\n\r\n"))
 	step("HTTP/2", func() {
 		s := server{n, n.Addr("websecure"), ca}
-		res, err := s.client(t, true).Post(s.url("/h2"), "text/plain", strings.NewReader("hello"))
+		res, err := s.client(t, v2).Post(s.url("/h2"), "text/plain", strings.NewReader("hello"))
 		if err != nil {
 			t.Fatal(err)
 		}

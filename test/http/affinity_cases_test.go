@@ -54,7 +54,7 @@ func TestC31HeaderAffinity(t *testing.T) {
 		addrs = append(addrs, ends[name].addr)
 	}
 	s := site{endpoints: addrs, top: probed, pool: "monitor: up", balancer: "session_affinity: header, session_affinity_attributes: {headers: [X-User]}"}.start(t)
-	c := s.client(t, false)
+	c := s.client(t, v1)
 	ask := func(n int, users ...string) map[string]int {
 		got := map[string]int{}
 		for range n {
@@ -221,7 +221,7 @@ func TestC33StaleCookies(t *testing.T) {
 			}
 			n := lab.Start(t, yaml(both, "p"))
 			s := server{Node: n, addr: n.Addr("web")}
-			cl := s.client(t, false)
+			cl := s.client(t, v1)
 			at, jar := "", ""
 			visits := func(count int) (seen []string) {
 				for range count {
@@ -285,7 +285,7 @@ func TestC36RuleOrder(t *testing.T) {
 			addrs := named(t, "A", "B", "C")
 			s := site{endpoints: addrs[:1], balancer: "rules: [" + c.first + ", " + c.second + "]",
 				pools: fmt.Sprintf("{name: q, endpoints: [{name: B, address: %q}]}, {name: r, endpoints: [{name: C, address: %q}]}", addrs[1], addrs[2])}.start(t)
-			res, err := s.client(t, false).Get(s.url("/a"))
+			res, err := s.client(t, v1).Get(s.url("/a"))
 			if err != nil {
 				t.Fatal(err)
 			}

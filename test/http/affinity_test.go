@@ -59,9 +59,9 @@ func pair(c *http.Cookie) string { return c.Name + "=" + c.Value }
 // It is set once: its clock does not start anew.
 func TestCookieAffinity(t *testing.T) {
 	t.Parallel()
-	protocols(t, func(t *testing.T, tls, h2 bool) {
+	protocols(t, func(t *testing.T, tls bool, v httpVersion) {
 		s := site{endpoints: named(t, "A", "B", "C", "D"), tls: tls, balancer: "session_affinity: cookie"}.start(t)
-		c := s.client(t, h2)
+		c := s.client(t, v)
 		seen := map[string]bool{}
 		for range 12 {
 			first, cookie := visit(t, s, c)
@@ -103,7 +103,7 @@ func TestCookieAttributes(t *testing.T) {
 		t.Run(fmt.Sprint(c.keys, c.tls), func(t *testing.T) {
 			t.Parallel()
 			s := site{endpoints: named(t, "A"), tls: c.tls, balancer: "session_affinity: cookie, session_affinity_ttl: 1h, session_affinity_attributes: {" + c.keys + "}"}.start(t)
-			_, cookie := visit(t, s, s.client(t, false))
+			_, cookie := visit(t, s, s.client(t, v1))
 			got := regexp.MustCompile(`Expires=.*GMT`).ReplaceAllString(strings.TrimPrefix(cookie.Raw, pair(cookie)), "Expires=GMT")
 			equal(t, "attributes", got, c.want)
 			if left := time.Until(cookie.Expires); left < 59*time.Minute || left > time.Hour {
@@ -126,8 +126,8 @@ func TestForeignCookies(t *testing.T) {
 	t.Parallel()
 	s := site{endpoints: named(t, "A", "B"), balancer: "session_affinity: cookie"}.start(t)
 	other := site{endpoints: named(t, "A", "B"), balancer: "session_affinity: cookie"}.start(t) // with keys of its own
-	c := s.client(t, false)
-	_, foreign := visit(t, other, other.client(t, false))
+	c := s.client(t, v1)
+	_, foreign := visit(t, other, other.client(t, v1))
 	_, own := visit(t, s, c)
 	for _, value := range []string{
 		foreign.Value, "", "x", strings.Repeat("A", len(own.Value)), own.Value[1:], own.Value + "A",
@@ -161,7 +161,7 @@ load_balancers: [{name: %s, proxied: true, default_pools: [p], session_affinity:
 			b := fmt.Sprintf(`{name: B, address: %q}`, addrs[1])
 			n := lab.Start(t, text(fmt.Sprintf(`{name: A, address: %q}, %s`, addrs[0], b)))
 			s := server{Node: n, addr: n.Addr("web")}
-			cl := s.client(t, false)
+			cl := s.client(t, v1)
 			cookies := map[string]*http.Cookie{}
 			for len(cookies) < 2 {
 				e, cookie := visit(t, s, cl)
@@ -205,7 +205,7 @@ load_balancers: [{name: %s, proxied: true, default_pools: [p], session_affinity:
 			}
 			n := lab.Start(t, text(""))
 			s := server{Node: n, addr: n.Addr("web")}
-			cl := s.client(t, false)
+			cl := s.client(t, v1)
 			_, cookie := visit(t, s, cl)
 			n.Write(text(fmt.Sprintf(`, {name: B, address: %q}`, named(t, "B")[0])))
 			n.AwaitRevision(2)
@@ -301,7 +301,7 @@ load_balancers: [{name: %s, description: "%d", proxied: true, default_pools: [p]
 	}
 	n := lab.Start(t, text(1))
 	s := server{Node: n, addr: n.Addr("web")}
-	cl := s.client(t, false)
+	cl := s.client(t, v1)
 	_, first := visit(t, s, cl)
 	old, err := os.ReadFile(file)
 	if err != nil {
@@ -352,7 +352,7 @@ load_balancers: [{name: %s, proxied: true, default_pools: [one, two], session_af
 	}
 	n := lab.Start(t, text(0))
 	s := server{Node: n, addr: n.Addr("web")}
-	cl := s.client(t, false)
+	cl := s.client(t, v1)
 	e, cookie := visit(t, s, cl)
 	equal(t, "endpoint", e, "A")
 	n.Write(text(100))

@@ -47,15 +47,15 @@ func tooLarge(c *lab.OriginConn) {
 
 func TestC02EarlyAnswer(t *testing.T) {
 	const size = 50_000_000
-	protocols(t, func(t *testing.T, tls, h2 bool) {
+	protocols(t, func(t *testing.T, tls bool, v httpVersion) {
 		o := lab.NewOrigin(t, tooLarge)
 		s := site{endpoints: []string{o.Addr}, tls: tls}.start(t)
 		for i := range 30 {
 			begun := time.Now()
 			var status int
 			var text string
-			if h2 {
-				c := s.client(t, true)
+			if v != v1 {
+				c := s.client(t, v)
 				res, err := c.Post(s.url("/"), "", io.LimitReader(zeros{}, size))
 				if err != nil {
 					t.Fatalf("upload %d: %v", i, err)
@@ -115,19 +115,19 @@ func TestC03Streaming(t *testing.T) {
 	t.Parallel()
 	for _, contentType := range []string{"text/event-stream", "application/x-ndjson"} {
 		t.Run(contentType[strings.LastIndexByte(contentType, '/')+1:], func(t *testing.T) {
-			protocols(t, func(t *testing.T, tls, h2 bool) {
+			protocols(t, func(t *testing.T, tls bool, v httpVersion) {
 				more := make(chan string)
 				o := lab.NewOrigin(t, events(contentType, more))
 				// The time between events is none of the client's.
 				s := site{endpoints: []string{o.Addr}, tls: tls, listener: limits("body_timeout: 200ms")}.start(t)
 				req, _ := http.NewRequest("GET", s.url("/"), nil)
 				req.Header.Set("Accept-Encoding", "gzip, br")
-				c := s.client(t, h2)
+				c := s.client(t, v)
 				res, err := c.Do(req)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if h2 != (res.ProtoMajor == 2) {
+				if res.ProtoMajor != int(v) {
 					t.Fatalf("answer in %s", res.Proto)
 				}
 				lines := bufio.NewScanner(res.Body)
@@ -176,11 +176,11 @@ func TestC04ReusedConnectionDies(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"GET", "PUT"} {
 		t.Run(method, func(t *testing.T) {
-			protocols(t, func(t *testing.T, tls, h2 bool) {
+			protocols(t, func(t *testing.T, tls bool, v httpVersion) {
 				var answered atomic.Int64
 				o := lab.NewOrigin(t, oneAnswer(&answered))
 				s := site{endpoints: []string{o.Addr}, tls: tls}.start(t)
-				c := s.client(t, h2)
+				c := s.client(t, v)
 				for i := range 200 {
 					req, _ := http.NewRequest(method, s.url("/"), nil)
 					if method == "PUT" {
@@ -258,7 +258,7 @@ func TestC06ConnectFailsUnderUpload(t *testing.T) {
 	var uploads atomic.Int64
 	b := lab.Serve(t, hashing(&uploads))
 	s := site{endpoints: []string{lab.Refusing(t), b}, balancer: "retry_budget: 1"}.start(t)
-	c := s.client(t, false)
+	c := s.client(t, v1)
 	var before, now runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -462,7 +462,7 @@ func TestC41BodyFraming(t *testing.T) {
 			s := site{endpoints: []string{o.Addr}, tls: true}.start(t)
 			req, _ := http.NewRequest(c.method, s.url("/"), c.body)
 			req.ContentLength = c.length
-			res, err := s.client(t, true).Do(req)
+			res, err := s.client(t, v2).Do(req)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -483,7 +483,7 @@ func TestC45Coalescing(t *testing.T) {
 	ca := lab.NewCA(t)
 	cert := ca.Issue("*.example.com")
 	n := lab.Start(t, fmt.Sprintf(`
-listeners: [{name: web, address: "127.0.0.1:0", protocol: https, certificates: [{certificate: %q, key: %q}]}]
+listeners: [{name: web, address: "127.0.0.1:0", protocol: https, http3: true, certificates: [{certificate: %q, key: %q}]}]
 pools:
   - {name: a, endpoints: [{name: A, address: %q}]}
   - {name: b, endpoints: [{name: B, address: %q}]}
@@ -492,8 +492,8 @@ load_balancers:
   - {name: b.example.com, proxied: true, default_pools: [b]}
 `, cert.CertFile, cert.KeyFile, a.Addr, b.Addr))
 	s := server{n, n.Addr("web"), ca}
-	for _, h2 := range []bool{false, true} {
-		c := s.client(t, h2)
+	for _, v := range []httpVersion{v1, v2, v3} {
+		c := s.client(t, v)
 		for _, test := range []struct{ host, want string }{
 			{"a.example.com", "A"}, {"b.example.com", "B"}, {"a.example.net", "404"}, {"a.example.com", "A"},
 		} {
@@ -509,8 +509,8 @@ load_balancers:
 			if res.StatusCode != 200 {
 				got = strconv.Itoa(res.StatusCode)
 			}
-			equal(t, fmt.Sprintf("%s (HTTP/2 %v)", test.host, h2), got, test.want)
+			equal(t, fmt.Sprintf("%s (HTTP/%d)", test.host, v), got, test.want)
 		}
 	}
-	equal(t, "connections", n.Metric("fairlead_http_connections_total"), 2)
+	equal(t, "connections", n.Metric("fairlead_http_connections_total"), 3)
 }

@@ -12,13 +12,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quic-go/quic-go/http3"
+
 	"fairlead/test/lab"
 )
 
 // shown makes a client show a certificate.
 func shown(c *http.Client, cert lab.Certificate) *http.Client {
-	c.Transport.(*http.Transport).TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		return &cert.TLS, nil
+	show := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cert.TLS, nil }
+	switch tr := c.Transport.(type) {
+	case *http.Transport:
+		tr.TLSClientConfig.GetClientCertificate = show
+	case *http3.Transport:
+		tr.TLSClientConfig.GetClientCertificate = show
 	}
 	return c
 }
@@ -38,8 +44,8 @@ func TestClientCertificates(t *testing.T) {
 		return fmt.Sprintf("client_certificates: {ca: %q, mode: %s, subject_header: %s}", clients.File, mode, subjectHeader)
 	}
 	for _, mode := range []string{"require", "request"} {
-		for _, h2 := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/h2=%v", mode, h2), func(t *testing.T) {
+		for _, version := range []httpVersion{v1, v2, v3} {
+			t.Run(fmt.Sprintf("%s/%d", mode, version), func(t *testing.T) {
 				s := site{endpoints: []string{e.Addr}, tls: true, listener: ask(mode)}.start(t)
 				send := func(c *http.Client) (string, error) {
 					req, _ := http.NewRequest("POST", s.url("/"), io.MultiReader(strings.NewReader("body")))
@@ -55,7 +61,7 @@ func TestClientCertificates(t *testing.T) {
 					b, err := io.ReadAll(res.Body)
 					return string(b), err
 				}
-				got, err := send(shown(s.client(t, h2), alice))
+				got, err := send(shown(s.client(t, version), alice))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -63,10 +69,10 @@ func TestClientCertificates(t *testing.T) {
 					strings.Count(got, "=root") != 1 || !strings.Contains(strings.ToLower(got), "x-other: cn=root\r\n") || !strings.Contains(strings.ToLower(got), "x-sum: 1\r\n") {
 					t.Errorf("the endpoint was sent %q, want only %q of its kind", got, want)
 				}
-				if got, err := send(shown(s.client(t, h2), mallory)); err == nil {
+				if got, err := send(shown(s.client(t, version), mallory)); err == nil {
 					t.Errorf("a client of another authority is served %q", got)
 				}
-				got, err = send(s.client(t, h2))
+				got, err = send(s.client(t, version))
 				switch {
 				case mode == "require" && err == nil:
 					t.Errorf("a client without a certificate is served %q", got)

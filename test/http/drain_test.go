@@ -100,7 +100,7 @@ func (c *drainClient) visit(t *testing.T) (endpoint string) {
 func (s *drainSite) clientAt(t *testing.T, endpoint string) *drainClient {
 	t.Helper()
 	for i := range 200 {
-		c := &drainClient{s: s, c: s.client(t, false), user: fmt.Sprint(endpoint, i)}
+		c := &drainClient{s: s, c: s.client(t, v1), user: fmt.Sprint(endpoint, i)}
 		if c.visit(t) == endpoint {
 			return c
 		}

@@ -76,10 +76,10 @@ func asks(t *testing.T, s server, c *http.Client, n int) func() map[string]int {
 // over whichever protocol.
 func TestEndpointRequestLimit(t *testing.T) {
 	t.Parallel()
-	protocols(t, func(t *testing.T, tls, h2 bool) {
+	protocols(t, func(t *testing.T, tls bool, v httpVersion) {
 		a, b := newBusy(t, "A"), newBusy(t, "B")
 		s := site{endpoints: []string{a.addr, b.addr}, tls: tls, pool: "endpoint_limits: {requests: 3, queue: 100, queue_timeout: 60s}"}.start(t)
-		wait := asks(t, s, s.client(t, h2), 50)
+		wait := asks(t, s, s.client(t, v), 50)
 		// Both are filled before anybody waits.
 		lab.Await(t, "three at each", func() bool { return a.open.Load() == 3 && b.open.Load() == 3 })
 		lab.Await(t, "44 in queues", func() bool { return s.Metric("fairlead_endpoint_waiting_requests") == 44 })
@@ -102,7 +102,7 @@ func TestEndpointQueue(t *testing.T) {
 	t.Parallel()
 	a := newBusy(t, "A")
 	s := site{endpoints: []string{a.addr}, pool: "endpoint_limits: {requests: 1, queue: 2, queue_timeout: 2s}"}.start(t)
-	c := s.client(t, false)
+	c := s.client(t, v1)
 	first := asks(t, s, c, 1)
 	lab.Await(t, "the first request", func() bool { return a.open.Load() == 1 })
 	gone := s.dial(t)
@@ -142,7 +142,7 @@ func TestEndpointConnectionLimit(t *testing.T) {
 			}
 			s := site{endpoints: []string{addr}, pool: "protocol: " + protocol + ", endpoint_limits: {connections: 2, queue: 1000, queue_timeout: 60s}"}.start(t)
 			for range 3 {
-				c := s.client(t, false)
+				c := s.client(t, v1)
 				c.Transport.(*http.Transport).MaxConnsPerHost = 8 // on all loops
 				if got := asks(t, s, c, 100)(); got["ok"]+got["Hok"] != 100 {
 					t.Fatalf("answers: %v", got)
@@ -179,7 +179,7 @@ load_balancers: [{name: %s, proxied: true, default_pools: [p]}]
 	}
 	n := lab.Start(t, yaml("endpoint_limits: {requests: 1, queue_timeout: 60s}"))
 	s := server{Node: n, addr: n.Addr("web")}
-	wait := asks(t, s, s.client(t, false), 4)
+	wait := asks(t, s, s.client(t, v1), 4)
 	lab.Await(t, "three that wait", func() bool { return s.Metric("fairlead_endpoint_waiting_requests") == 3 })
 	n.Write(yaml("endpoint_limits: {requests: 2, queue_timeout: 60s}"))
 	lab.Await(t, "two that are open", func() bool { return a.open.Load() == 2 })
@@ -189,7 +189,7 @@ load_balancers: [{name: %s, proxied: true, default_pools: [p]}]
 	if got := wait(); got["Aok"] != 4 {
 		t.Errorf("answers: %v", got)
 	}
-	wait = asks(t, s, s.client(t, false), 10)
+	wait = asks(t, s, s.client(t, v1), 10)
 	lab.Await(t, "ten that are open", func() bool { return a.open.Load() == 10 })
 	a.answer(10)
 	if got := wait(); got["Aok"] != 10 {
@@ -202,7 +202,7 @@ func TestSessionsWaitForTheirEndpoint(t *testing.T) {
 	t.Parallel()
 	a, b := newBusy(t, "A"), newBusy(t, "B")
 	s := site{endpoints: []string{a.addr, b.addr}, balancer: "session_affinity: cookie", pool: "endpoint_limits: {requests: 1, queue_timeout: 60s}"}.start(t)
-	c := s.client(t, false)
+	c := s.client(t, v1)
 	a.answer(1)
 	b.answer(1)
 	at, cookie := visit(t, s, c)

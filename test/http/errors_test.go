@@ -139,7 +139,7 @@ pools:
 					}
 				}
 				s := server{n, n.Addr("websecure"), ca}
-				res, err := s.client(t, true).Get("https://" + name + "/1")
+				res, err := s.client(t, v2).Get("https://" + name + "/1")
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -13,7 +13,7 @@ import (
 func TestForwardedFields(t *testing.T) {
 	t.Parallel()
 	o := lab.NewOrigin(t, lab.Echo)
-	protocols(t, func(t *testing.T, tls, h2 bool) {
+	protocols(t, func(t *testing.T, tls bool, v httpVersion) {
 		s := site{endpoints: []string{o.Addr}, tls: tls}.start(t)
 		req, _ := http.NewRequest("GET", s.url("/a?b=c"), nil)
 		req.Header.Set("Accept-Encoding", "gzip")
@@ -22,7 +22,7 @@ func TestForwardedFields(t *testing.T) {
 		req.Header.Set("Proxy-Authorization", "x")
 		req.Header.Set("Te", "trailers")
 		req.Header.Set("Cookie", "a=1; b=2")
-		res, err := s.client(t, h2).Do(req)
+		res, err := s.client(t, v).Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}

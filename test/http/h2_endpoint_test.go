@@ -96,10 +96,10 @@ func TestHTTP2Endpoints(t *testing.T) {
 		{"h2", "protocol: h2" + inTLS, serveH2(t, over("h2"), echo)},
 		{"auto", "protocol: auto" + inTLS, serveH2(t, over("h2", "http/1.1"), echo)},
 	} {
-		protocols(t, func(t *testing.T, tls, h2 bool) {
+		protocols(t, func(t *testing.T, tls bool, v httpVersion) {
 			t.Run(c.name, func(t *testing.T) {
 				s := site{endpoints: []string{c.e.addr}, pool: c.pool, tls: tls}.start(t)
-				cl := s.client(t, h2)
+				cl := s.client(t, v)
 				var wg sync.WaitGroup
 				for _, size := range []int{0, 1, 100, 20_000, 3 << 20} {
 					for _, chunked := range []bool{false, true} {
@@ -166,7 +166,7 @@ func TestHTTP2EndpointShares(t *testing.T) {
 		<-release
 	})
 	s := site{endpoints: []string{e.addr}, pool: "protocol: h2c", tls: true}.start(t)
-	cl := s.client(t, true) // one connection, so that one loop
+	cl := s.client(t, v2) // one connection, so that one loop
 	var wg sync.WaitGroup
 	for range 90 {
 		wg.Go(func() {

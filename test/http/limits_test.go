@@ -60,7 +60,7 @@ func TestHeaderLimitsHTTP2(t *testing.T) {
 	t.Parallel()
 	o := lab.NewOrigin(t, lab.Answer(lab.OK))
 	s := site{endpoints: []string{o.Addr}, tls: true, listener: limits("header_bytes: 2048, header_count: 10")}.start(t)
-	c := s.client(t, true)
+	c := s.client(t, v2)
 	for count, want := range map[int]int{2: 200, 20: 431} {
 		req, _ := http.NewRequest("GET", s.url("/"), nil)
 		for i := range count {
@@ -131,12 +131,12 @@ func TestHandshakeTimeout(t *testing.T) {
 
 func TestIdleTimeout(t *testing.T) {
 	t.Parallel()
-	protocols(t, func(t *testing.T, tls, h2 bool) {
+	protocols(t, func(t *testing.T, tls bool, v httpVersion) {
 		o := lab.NewOrigin(t, lab.Answer(lab.OK))
 		s := site{endpoints: []string{o.Addr}, tls: tls, listener: limits("idle_timeout: 300ms")}.start(t)
 		begun := time.Now()
-		if h2 {
-			res, err := s.client(t, true).Get(s.url("/"))
+		if v != v1 {
+			res, err := s.client(t, v).Get(s.url("/"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -176,13 +176,13 @@ func (d *drip) Read(b []byte) (int, error) {
 
 func TestBodyRate(t *testing.T) {
 	t.Parallel()
-	protocols(t, func(t *testing.T, tls, h2 bool) {
+	protocols(t, func(t *testing.T, tls bool, v httpVersion) {
 		addr := lab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			n, err := io.Copy(io.Discard, r.Body)
 			fmt.Fprint(w, n, " ", err)
 		}))
 		s := site{endpoints: []string{addr}, tls: tls, listener: limits("body_timeout: 1s, body_min_rate: 64")}.start(t)
-		c := s.client(t, h2)
+		c := s.client(t, v)
 		for _, test := range []struct {
 			name   string
 			body   *drip
@@ -214,7 +214,7 @@ func TestBodyRate(t *testing.T) {
 // Time in which the endpoint takes nothing is not the client's.
 func TestBodyWaitsForEndpoint(t *testing.T) {
 	t.Parallel()
-	protocols(t, func(t *testing.T, tls, h2 bool) {
+	protocols(t, func(t *testing.T, tls bool, v httpVersion) {
 		const size = 12 << 20
 		addr := lab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			time.Sleep(2500 * time.Millisecond)
@@ -225,7 +225,7 @@ func TestBodyWaitsForEndpoint(t *testing.T) {
 		for _, length := range []int64{size, -1} {
 			req, _ := http.NewRequest("POST", s.url("/"), io.LimitReader(zeros{}, size))
 			req.ContentLength = length
-			res, err := s.client(t, h2).Do(req)
+			res, err := s.client(t, v).Do(req)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -247,11 +247,11 @@ func TestSendTimeout(t *testing.T) {
 		c.Say("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
 		io.Copy(c.Conn, io.LimitReader(zeros{}, 1_000_000_000))
 	}
-	protocols(t, func(t *testing.T, tls, h2 bool) {
+	protocols(t, func(t *testing.T, tls bool, v httpVersion) {
 		o := lab.NewOrigin(t, endless)
 		s := site{endpoints: []string{o.Addr}, tls: tls, listener: limits("body_timeout: 300ms")}.start(t)
-		if h2 {
-			res, err := s.client(t, true).Get(s.url("/"))
+		if v != v1 {
+			res, err := s.client(t, v).Get(s.url("/"))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -18,10 +18,10 @@ import (
 
 func TestHead(t *testing.T) {
 	t.Parallel()
-	protocols(t, func(t *testing.T, tls, h2 bool) {
+	protocols(t, func(t *testing.T, tls bool, v httpVersion) {
 		o := lab.NewOrigin(t, lab.Answer("HTTP/1.1 200 OK\r\nContent-Length: 1234\r\nX-A: 1\r\n\r\n"))
 		s := site{endpoints: []string{o.Addr}, tls: tls}.start(t)
-		c := s.client(t, h2)
+		c := s.client(t, v)
 		for range 3 { // the same connections are used again
 			res, err := c.Head(s.url("/"))
 			if err != nil {
@@ -55,10 +55,10 @@ func TestWithoutBody(t *testing.T) {
 		"HTTP/1.1 304 Not Modified\r\nX-A: 1\r\nContent-Length: 9\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nX-A: 1\r\nContent-Length: 0\r\n\r\n",
 	} {
-		protocols(t, func(t *testing.T, tls, h2 bool) {
+		protocols(t, func(t *testing.T, tls bool, v httpVersion) {
 			o := lab.NewOrigin(t, lab.Answer(answer))
 			s := site{endpoints: []string{o.Addr}, tls: tls}.start(t)
-			c := s.client(t, h2)
+			c := s.client(t, v)
 			for range 2 {
 				res, err := c.Get(s.url("/"))
 				if err != nil {
@@ -68,7 +68,7 @@ func TestWithoutBody(t *testing.T) {
 				res.Body.Close()
 				// Go's HTTP/2 client misses the body that the length of a 304
 				// speaks of; RFC 9113 section 8.1.1 allows the length.
-				if len(b) > 0 || err != nil && !(h2 && res.StatusCode == 304) {
+				if len(b) > 0 || err != nil && !(v == v2 && res.StatusCode == 304) {
 					t.Errorf("body = %q, %v", b, err)
 				}
 				equal(t, "X-A", res.Header.Get("X-A"), "1")
@@ -93,7 +93,7 @@ func TestInterimAnswers(t *testing.T) {
 		"with processing": {"HTTP/1.1 102 Processing\r\n\r\n" + early(3) + early(2) + early(1) + lab.OK},
 	} {
 		t.Run(name, func(t *testing.T) {
-			protocols(t, func(t *testing.T, tls, h2 bool) {
+			protocols(t, func(t *testing.T, tls bool, v httpVersion) {
 				o := lab.NewOrigin(t, func(c *lab.OriginConn) {
 					for {
 						if _, err := c.Head(); err != nil {
@@ -116,7 +116,7 @@ func TestInterimAnswers(t *testing.T) {
 					return nil
 				}}
 				req, _ := http.NewRequest("GET", s.url("/"), nil)
-				res, err := s.client(t, h2).Do(req.WithContext(httptrace.WithClientTrace(req.Context(), &trace)))
+				res, err := s.client(t, v).Do(req.WithContext(httptrace.WithClientTrace(req.Context(), &trace)))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -141,7 +141,7 @@ func TestInterimAnswers(t *testing.T) {
 
 func TestTrailers(t *testing.T) {
 	t.Parallel()
-	protocols(t, func(t *testing.T, tls, h2 bool) {
+	protocols(t, func(t *testing.T, tls bool, v httpVersion) {
 		got := make(chan http.Header, 1)
 		addr := lab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Trailer", "X-Sum")
@@ -153,7 +153,7 @@ func TestTrailers(t *testing.T) {
 		s := site{endpoints: []string{addr}, tls: tls}.start(t)
 		req, _ := http.NewRequest("POST", s.url("/"), io.MultiReader(strings.NewReader("hello")))
 		req.Trailer = http.Header{"X-Check": {"there"}}
-		res, err := s.client(t, h2).Do(req)
+		res, err := s.client(t, v).Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +169,7 @@ func TestTrailers(t *testing.T) {
 }
 
 func TestChunkedBothWays(t *testing.T) {
-	protocols(t, func(t *testing.T, tls, h2 bool) {
+	protocols(t, func(t *testing.T, tls bool, v httpVersion) {
 		addr := lab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			http.NewResponseController(w).EnableFullDuplex()
 			w.WriteHeader(200)
@@ -186,7 +186,7 @@ func TestChunkedBothWays(t *testing.T) {
 		s := site{endpoints: []string{addr}, tls: tls}.start(t)
 		const size = 3 << 20
 		req, _ := http.NewRequest("POST", s.url("/"), io.LimitReader(&counting{}, size))
-		res, err := s.client(t, h2).Do(req)
+		res, err := s.client(t, v).Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,7 +224,7 @@ func same(t *testing.T, r io.Reader, size int) {
 
 // Long bodies of known length take the way of splice.
 func TestLongBodies(t *testing.T) {
-	protocols(t, func(t *testing.T, tls, h2 bool) {
+	protocols(t, func(t *testing.T, tls bool, v httpVersion) {
 		const size = 9<<20 + 12345
 		var mu sync.Mutex
 		var uploaded error
@@ -254,7 +254,7 @@ func TestLongBodies(t *testing.T) {
 			io.Copy(w, io.LimitReader(&counting{}, size))
 		}))
 		s := site{endpoints: []string{addr}, tls: tls}.start(t)
-		c := s.client(t, h2)
+		c := s.client(t, v)
 		for range 2 {
 			res, err := c.Get(s.url("/"))
 			if err != nil {
@@ -428,14 +428,14 @@ func TestCutAnswers(t *testing.T) {
 		"no first chunk": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			protocols(t, func(t *testing.T, tls, h2 bool) {
+			protocols(t, func(t *testing.T, tls bool, v httpVersion) {
 				o := lab.NewOrigin(t, func(c *lab.OriginConn) {
 					if _, err := c.Head(); err == nil {
 						c.Say(answer)
 					}
 				})
 				s := site{endpoints: []string{o.Addr}, tls: tls}.start(t)
-				res, err := s.client(t, h2).Get(s.url("/"))
+				res, err := s.client(t, v).Get(s.url("/"))
 				if err == nil { // the head may be all that came, or not even that
 					equal(t, "status", res.StatusCode, 200)
 					var b []byte

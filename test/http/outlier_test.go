@@ -24,7 +24,7 @@ func moody(t *testing.T, name string, status *atomic.Int64) string {
 func count(t *testing.T, s server, n int) map[string]int {
 	t.Helper()
 	got := make(map[string]int)
-	c := s.client(t, false)
+	c := s.client(t, v1)
 	for range n {
 		res, err := c.Post(s.url("/"), "text/plain", nil)
 		if err != nil {

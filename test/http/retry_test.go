@@ -181,7 +181,7 @@ func TestIdleConnectionsArePruned(t *testing.T) {
 	done := make(chan struct{})
 	for range 4 {
 		go func() {
-			res, err := s.client(t, false).Get(s.url("/"))
+			res, err := s.client(t, v1).Get(s.url("/"))
 			if err == nil {
 				io.Copy(io.Discard, res.Body)
 				res.Body.Close()
@@ -203,10 +203,10 @@ func TestIdleConnectionsArePruned(t *testing.T) {
 // A client that goes away while its endpoint works ends that work.
 func TestClientGone(t *testing.T) {
 	t.Parallel()
-	protocols(t, func(t *testing.T, tls, h2 bool) {
+	protocols(t, func(t *testing.T, tls bool, v httpVersion) {
 		o := lab.NewOrigin(t, silent)
 		s := site{endpoints: []string{o.Addr}, tls: tls}.start(t)
-		c := s.client(t, h2)
+		c := s.client(t, v)
 		c.Timeout = 300 * time.Millisecond
 		req, _ := http.NewRequest("GET", s.url("/"), nil)
 		if res, err := c.Do(req); err == nil {

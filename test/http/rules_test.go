@@ -85,15 +85,18 @@ func TestRuleFieldsOfABareRequest(t *testing.T) {
 	}
 }
 
-func TestRuleFieldsOfTLSAndHTTP2(t *testing.T) {
+func TestRuleFieldsOfProtocols(t *testing.T) {
 	t.Parallel()
-	for _, h2 := range []bool{false, true} {
-		version := map[bool]string{false: "HTTP/1.1", true: "HTTP/2"}[h2]
-		s := ruled(t, true, toB(`ssl and tls.sni eq "www.example.com" and http.request.version eq "`+version+
+	for v, version := range map[httpVersion]string{v1: "HTTP/1.1", v2: "HTTP/2", v3: "HTTP/3"} {
+		ports := `tcp.srcport gt 0 and tcp.dstport gt 0 and not udp.srcport gt 0 and not udp.dstport gt 0`
+		if v == v3 {
+			ports = `udp.srcport gt 0 and udp.dstport gt 0 and not tcp.srcport gt 0 and not tcp.dstport gt 0`
+		}
+		s := ruled(t, true, toB(ports+` and ssl and tls.sni eq "www.example.com" and http.request.version eq "`+version+
 			`" and http.request.full_uri eq "https://www.example.com/a?b" and http.request.headers["x-y"][0] eq "z"`))
 		req, _ := http.NewRequest("GET", s.url("/a?b"), nil)
 		req.Header.Set("X-Y", "z")
-		res, err := s.client(t, h2).Do(req)
+		res, err := s.client(t, v).Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +127,7 @@ func TestRuleOrder(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := ruled(t, false, c.rules)
-			endpoint, _ := visit(t, s, s.client(t, false))
+			endpoint, _ := visit(t, s, s.client(t, v1))
 			equal(t, "endpoint", endpoint, c.want)
 			line := s.AccessLog(1)[0]
 			applied, _ := line["rules"].([]any)
@@ -139,14 +142,14 @@ func TestRuleOrder(t *testing.T) {
 // A fixed response is the answer; no endpoint is asked and no later rule runs.
 func TestFixedResponse(t *testing.T) {
 	t.Parallel()
-	protocols(t, func(t *testing.T, tls, h2 bool) {
+	protocols(t, func(t *testing.T, tls bool, v httpVersion) {
 		s := ruled(t, tls,
 			`{name: gone, condition: 'http.request.uri.path eq "/gone"', fixed_response: {status_code: 410, content_type: text/html, message_body: "<p>gone"}}`,
 			`{name: moved, condition: 'http.request.uri.path eq "/moved"', fixed_response: {status_code: 308, location: "https://example.net/a?b"}}`,
 			`{name: empty, condition: 'http.request.uri.path eq "/empty"', fixed_response: {status_code: 204}}`,
 			`{name: odd, condition: 'http.request.uri.path eq "/odd"', fixed_response: {status_code: 299, message_body: "ok"}}`,
 			`{name: never, condition: 'http.request.uri.path ne "/"', fixed_response: {status_code: 500}}`)
-		c := s.client(t, h2)
+		c := s.client(t, v)
 		for _, test := range []struct {
 			method, path string
 			status       int
@@ -197,7 +200,7 @@ func TestRulesAndSessions(t *testing.T) {
 	s := site{endpoints: named(t, "A", "B", "C", "D"), balancer: `rules: [` +
 		`{name: pinned, condition: 'starts_with(http.request.uri.path, "/shop")', overrides: {session_affinity: cookie}}, ` +
 		`{name: paying, condition: 'http.request.uri.path eq "/shop/pay"', overrides: {session_affinity_ttl: 30m}}]`}.start(t)
-	c := s.client(t, false)
+	c := s.client(t, v1)
 	at := func(path string, cookies ...string) (string, *http.Cookie) {
 		req, _ := http.NewRequest("GET", s.url(path), nil)
 		for _, cookie := range cookies {
@@ -252,7 +255,7 @@ load_balancers: [{name: %s, proxied: true, default_pools: [p], rules: [%s]}]
 	}
 	n := lab.Start(t, config(`true`))
 	s := server{Node: n, addr: n.Addr("web")}
-	c := s.client(t, false)
+	c := s.client(t, v1)
 	endpoint, _ := visit(t, s, c)
 	equal(t, "endpoint", endpoint, "B")
 	n.Write(config(`http.request.method eq "POST"`))

@@ -8,11 +8,15 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
 
 	"fairlead/internal/loop/looptest"
 	"fairlead/test/lab"
@@ -44,7 +48,8 @@ type site struct {
 	pool      string   // keys of the pool
 	balancer  string   // keys of the load balancer
 	listener  string   // keys of the listener
-	tls       bool     // the listener speaks https
+	tls       bool     // the listener speaks https, and HTTP/3
+	noHTTP3   bool     // it does not
 	top       string   // lines of the top level, in block style
 	pools     string   // further pools
 }
@@ -65,6 +70,9 @@ func (s site) start(t *testing.T) server {
 		ca = lab.NewCA(t)
 		c := ca.Issue(host, "*.example.com")
 		protocol = fmt.Sprintf("protocol: https, certificates: [{certificate: %q, key: %q}]", c.CertFile, c.KeyFile)
+		if !s.noHTTP3 {
+			protocol += ", http3: true"
+		}
 	}
 	var endpoints []string
 	for i, a := range s.endpoints {
@@ -105,9 +113,21 @@ func (s server) raw(t *testing.T, pieces ...any) lab.Reply {
 	return s.dial(t).Raw(pieces...)
 }
 
-// client returns an HTTP client that reaches the site whatever the URL's host;
-// with h2 it speaks HTTP/2.
-func (s server) client(t *testing.T, h2 bool) *http.Client {
+// httpVersion is a version of HTTP.
+type httpVersion int
+
+const (
+	v1 httpVersion = 1
+	v2 httpVersion = 2
+	v3 httpVersion = 3
+)
+
+// client returns an HTTP client that reaches the site whatever the URL's host, and
+// speaks a version of HTTP.
+func (s server) client(t *testing.T, v httpVersion) *http.Client {
+	if v == v3 {
+		return clientOver(s.transport3(t))
+	}
 	tr := &http.Transport{
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, s.addr)
@@ -116,14 +136,40 @@ func (s server) client(t *testing.T, h2 bool) *http.Client {
 	}
 	if s.ca != nil {
 		tr.TLSClientConfig = &tls.Config{RootCAs: s.ca.Pool}
-		tr.ForceAttemptHTTP2 = h2
-		if !h2 {
+		tr.ForceAttemptHTTP2 = v == v2
+		if v == v1 {
 			tr.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
 		}
 	}
 	t.Cleanup(tr.CloseIdleConnections)
+	return clientOver(tr)
+}
+
+// clientOver returns an HTTP client that follows no redirects.
+func clientOver(tr http.RoundTripper) *http.Client {
 	return &http.Client{Transport: tr, Timeout: 20 * time.Second,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// transport3 is a client of HTTP/3 with a socket of its own.
+func (s server) transport3(t *testing.T) *http3.Transport {
+	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	qt := &quic.Transport{Conn: udp}
+	tr := &http3.Transport{
+		TLSClientConfig: s.ca.Client(host), DisableCompression: true,
+		Dial: func(ctx context.Context, _ string, tlsConfig *tls.Config, config *quic.Config) (*quic.Conn, error) {
+			return qt.Dial(ctx, net.UDPAddrFromAddrPort(netip.MustParseAddrPort(s.addr)), tlsConfig, config)
+		},
+	}
+	t.Cleanup(func() {
+		tr.Close()
+		qt.Close()
+		udp.Close()
+	})
+	return tr
 }
 
 // url is the site's, for client.
@@ -141,11 +187,13 @@ func request(method, path, lines, body string) string {
 	return method + " " + path + " HTTP/1.1\r\nHost: " + host + "\r\n" + lines + "\r\n" + body
 }
 
-// protocols runs a test over HTTP/1.1, over HTTP/1.1 in TLS and over HTTP/2.
-func protocols(t *testing.T, test func(t *testing.T, tls, h2 bool)) {
-	t.Run("http1", func(t *testing.T) { t.Parallel(); test(t, false, false) })
-	t.Run("https1", func(t *testing.T) { t.Parallel(); test(t, true, false) })
-	t.Run("http2", func(t *testing.T) { t.Parallel(); test(t, true, true) })
+// protocols runs a test over HTTP/1.1, over HTTP/1.1 in TLS, over HTTP/2 and over
+// HTTP/3.
+func protocols(t *testing.T, test func(t *testing.T, tls bool, v httpVersion)) {
+	t.Run("http1", func(t *testing.T) { t.Parallel(); test(t, false, v1) })
+	t.Run("https1", func(t *testing.T) { t.Parallel(); test(t, true, v1) })
+	t.Run("http2", func(t *testing.T) { t.Parallel(); test(t, true, v2) })
+	t.Run("http3", func(t *testing.T) { t.Parallel(); test(t, true, v3) })
 }
 
 // equal compares what was got with what is wanted.

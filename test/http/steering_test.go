@@ -116,8 +116,11 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [%s]}]
 
 // Open requests finish when a node stops, and the end leaves nothing running.
 func TestShutdown(t *testing.T) {
-	for _, c := range []struct{ tls, h2 bool }{{false, false}, {true, false}, {true, true}} {
-		t.Run(fmt.Sprintf("tls=%v,h2=%v", c.tls, c.h2), func(t *testing.T) {
+	for _, c := range []struct {
+		tls bool
+		v   httpVersion
+	}{{false, v1}, {true, v1}, {true, v2}, {true, v3}} {
+		t.Run(fmt.Sprintf("tls=%v,HTTP/%d", c.tls, c.v), func(t *testing.T) {
 			lab.NoLeaks(t)
 			arrived, release := make(chan struct{}), make(chan struct{})
 			addr := lab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -125,7 +128,7 @@ func TestShutdown(t *testing.T) {
 				<-release
 			}))
 			s := site{endpoints: []string{addr}, tls: c.tls, top: "shutdown_timeout: 10s"}.start(t)
-			client := s.client(t, c.h2)
+			client := s.client(t, c.v)
 			done := make(chan error, 1)
 			go func() {
 				res, err := client.Get(s.url("/"))

@@ -43,9 +43,14 @@ func TestCurl(t *testing.T) {
 		{"TLS 1.2", secure, []string{"--http1.1", "--tls-max", "1.2"}, "1.1 200", "X-Forwarded-Proto: https\r\n"},
 		{"HTTP/2", secure, []string{"--http2"}, "2 200", "GET / HTTP/1.1\r\nHost: www.example.com\r\n"},
 		{"HTTP/2 POST", secure, []string{"--http2", "--data-binary", "hello"}, "2 200", "\r\n\r\nhello"},
+		{"HTTP/3", secure, []string{"--http3-only"}, "3 200", "GET / HTTP/1.1\r\nHost: www.example.com\r\n"},
+		{"HTTP/3 POST", secure, []string{"--http3-only", "--data-binary", "hello"}, "3 200", "\r\n\r\nhello"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
+			if strings.HasPrefix(c.name, "HTTP/3") && !strings.Contains(tool(t, "curl", "--version"), " HTTP3") {
+				t.Skip("this curl does not speak HTTP/3")
+			}
 			args := append([]string{"-sS", "--noproxy", "*", "-m", "20", "--connect-to", "::" + c.s.addr, "-w", "\n%{http_version} %{http_code}"}, c.args...)
 			if c.s.ca != nil {
 				args = append(args, "--cacert", c.s.ca.File)

@@ -38,7 +38,7 @@ func (s server) socket(t *testing.T) *websocket.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	t.Cleanup(cancel)
-	client := s.client(t, false)
+	client := s.client(t, v1)
 	client.Timeout = 0
 	c, _, err := websocket.Dial(ctx, strings.Replace(s.url("/chat"), "http", "ws", 1), &websocket.DialOptions{HTTPClient: client})
 	if err != nil {

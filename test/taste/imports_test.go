@@ -65,7 +65,7 @@ var layers = []layer{
 		"the choice is a function of the plan and the tables, so that all planes share it and a recorded one can be replayed"},
 
 	// Planes: they know the engine and never each other.
-	{"internal/httplb", []string{"internal/model", "internal/affinity", "internal/rules", "internal/proxyproto", "internal/plan", "internal/steer", "internal/health", "internal/load", "internal/h1", "internal/h2", "internal/loop", "internal/telemetry", "internal/certs"},
+	{"internal/httplb", []string{"internal/model", "internal/affinity", "internal/rules", "internal/proxyproto", "internal/plan", "internal/steer", "internal/health", "internal/load", "internal/h1", "internal/fields", "internal/h2", "internal/h3", "internal/loop", "internal/telemetry", "internal/certs"},
 		"a plane knows the engine that all planes share, the vocabulary, and no other plane; it neither reads files nor answers operators"},
 	{"internal/admin", []string{"internal/model", "internal/plan", "internal/health", "internal/load", "internal/resolve", "internal/telemetry"},
 		"it shows the plan and the tables as they are, and must not reach into the planes to do so"},

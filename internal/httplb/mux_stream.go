@@ -5,18 +5,42 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"io"
+	"sync"
 	"sync/atomic"
 
+	"fairlead/internal/fields"
 	"fairlead/internal/h1"
-	"fairlead/internal/h2"
 	"fairlead/internal/loop"
 )
 
-// h2stream is one HTTP/2 stream. The request's head is written down in HTTP/1.1
-// and read by the same parser as any other, so that there is one interpretation
-// of requests.
-type h2stream struct {
-	st  *h2.Stream
+// multiplexed is one of the streams that a connection carries at the same time: of
+// HTTP/2, as package h2 has it, or of HTTP/3, as h3 does.
+type multiplexed interface {
+	Head() *fields.Head
+
+	Read() ([]byte, error)
+	Exhausted() bool
+	Trailer() []byte
+	Release()
+	SetReadDeadline(loop.Time)
+
+	Respond(status int, lines []byte, end bool) error
+	RespondBody(status int, lines, body []byte, end bool) error
+	Write(b []byte, end bool) error
+	WriteTrailer(lines []byte) error
+
+	Interrupt(cause error)
+	Resume()
+	Alive() bool
+	Fail() // breaks it off, so that the client notices
+	Tunnel() loop.Conn
+}
+
+// muxstream is one stream of HTTP/2 or HTTP/3. The request's head is written down
+// in HTTP/1.1 and read by the same parser as any other, so that there is one
+// interpretation of requests.
+type muxstream struct {
+	st  multiplexed
 	ln  *listener
 	set *settings
 	x   exchange
@@ -25,14 +49,22 @@ type h2stream struct {
 	buf  []byte // the request's head, then fields of answers
 	pace pace
 
+	name     string      // of the protocol
+	altSvc   string      // a line of answers
 	tunnel   bool        // extended CONNECT: becomes an upgrade
 	answered atomic.Bool // the answer has begun
 	awaiting atomic.Bool
 	in, out  int64
 }
 
+var muxstreams = sync.Pool{New: func() any {
+	s := new(muxstream)
+	s.x.init(s)
+	return s
+}}
+
 // serve answers the stream's request.
-func (s *h2stream) serve() {
+func (s *muxstream) serve() {
 	s.x.begin(loop.Now())
 	head := s.st.Head()
 	if head.TooLarge {
@@ -73,7 +105,7 @@ func (s *h2stream) serve() {
 	}
 	s.x.finish(s.in, s.out)
 	if outcome == outcomeCut {
-		s.st.Reset(h2.CodeInternal)
+		s.st.Fail()
 	}
 }
 
@@ -89,26 +121,26 @@ var schemeHTTP, schemeHTTPS = []byte("http"), []byte("https")
 var errTunnel = &h1.Error{Status: 501, Reason: "protocol of an extended CONNECT that is not served"}
 
 // refuse answers a request that cannot be passed on.
-func (s *h2stream) refuse(e *h1.Error) {
+func (s *muxstream) refuse(e *h1.Error) {
 	s.x.fail(refusal(e.Status), e)
 	s.x.finish(s.in, s.out)
 }
 
 // close gives the stream back, with nothing of its request but buffers.
-func (s *h2stream) close() {
+func (s *muxstream) close() {
 	trim(&s.buf)
 	s.x.trim()
-	s.st, s.ln, s.set = nil, nil, nil
+	s.st, s.ln, s.set, s.altSvc = nil, nil, nil, ""
 	s.req.Reset()
 	s.tunnel, s.in, s.out = false, 0, 0
 	s.answered.Store(false)
 	s.awaiting.Store(false)
 	s.x.detach()
-	h2streams.Put(s)
+	muxstreams.Put(s)
 }
 
 // head1 writes the request's head down in HTTP/1.1.
-func (s *h2stream) head1(h *h2.Head) {
+func (s *muxstream) head1(h *fields.Head) {
 	b := s.buf[:0]
 	if s.tunnel {
 		b = append(b, "GET"...)
@@ -126,7 +158,7 @@ func (s *h2stream) head1(h *h2.Head) {
 	b = append(b, h1.CRLF...)
 	b = append(b, h.Lines...)
 	switch {
-	case s.tunnel: // RFC 8441 section 5: what HTTP/1.1 has instead
+	case s.tunnel: // RFC 8441 section 5, RFC 9220: what HTTP/1.1 has instead
 		b = append(b, "Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: "...)
 		var key [16]byte
 		rand.Read(key[:])
@@ -152,7 +184,7 @@ func expectsContent(method []byte) bool {
 	return false
 }
 
-func (s *h2stream) nextBody() ([]byte, error) {
+func (s *muxstream) nextBody() ([]byte, error) {
 	s.pace.resume()
 	for {
 		// A whole window follows the 100, whenever in the wait it comes.
@@ -183,27 +215,27 @@ func (s *h2stream) nextBody() ([]byte, error) {
 	}
 }
 
-func (s *h2stream) moveBody(loop.Conn, func()) (int64, error, error) { return 0, nil, nil }
+func (s *muxstream) moveBody(loop.Conn, func()) (int64, error, error) { return 0, nil, nil }
 
 // bodyDone reports whether everything has been read: a tunnel has no body.
-func (s *h2stream) bodyDone() bool       { return s.tunnel || s.st.Exhausted() }
-func (s *h2stream) bodyTrailer() []byte  { return s.st.Trailer() }
-func (s *h2stream) stopBody(cause error) { s.st.Interrupt(cause) }
-func (s *h2stream) resumeBody() bool {
+func (s *muxstream) bodyDone() bool       { return s.tunnel || s.st.Exhausted() }
+func (s *muxstream) bodyTrailer() []byte  { return s.st.Trailer() }
+func (s *muxstream) stopBody(cause error) { s.st.Interrupt(cause) }
+func (s *muxstream) resumeBody() bool {
 	s.st.Resume()
 	return true
 }
-func (s *h2stream) release()         { s.st.Release() }
-func (s *h2stream) alive() bool      { return s.st.Alive() }
-func (s *h2stream) protocol() string { return "HTTP/2" }
-func (s *h2stream) cut()             { s.st.Reset(h2.CodeInternal) }
+func (s *muxstream) release()         { s.st.Release() }
+func (s *muxstream) alive() bool      { return s.st.Alive() }
+func (s *muxstream) protocol() string { return s.name }
+func (s *muxstream) cut()             { s.st.Fail() }
 
-func (s *h2stream) takeOver() (loop.Conn, []byte) { return s.st.Tunnel(), nil }
+func (s *muxstream) takeOver() (loop.Conn, []byte) { return s.st.Tunnel(), nil }
 
-// acceptField proves an upgrade in HTTP/1.1. In HTTP/2 the 200 does.
+// acceptField proves an upgrade in HTTP/1.1. Here the 200 does.
 var acceptField = []byte("sec-websocket-accept")
 
-func (s *h2stream) interim(res *h1.Response) error {
+func (s *muxstream) interim(res *h1.Response) error {
 	status := res.Status
 	lines := appendFields(s.buf[:0], &res.Message, answers)
 	switch status {
@@ -227,11 +259,14 @@ func (s *h2stream) interim(res *h1.Response) error {
 }
 
 // countHead counts a head as long as it would be in HTTP/1.1.
-func (s *h2stream) countHead(lines int) { s.out += int64(len("HTTP/2 200\r\n\r\n") + lines) }
+func (s *muxstream) countHead(lines int) { s.out += int64(len("HTTP/2 200\r\n\r\n") + lines) }
 
-func (s *h2stream) head(res *h1.Response, body h1.Body, _ int64, data []byte, last bool) error {
+func (s *muxstream) head(res *h1.Response, body h1.Body, _ int64, data []byte, last bool) error {
 	lines := appendFields(s.buf[:0], &res.Message, answers)
 	lines = append(lines, s.x.binding.line...)
+	if s.altSvc != "" && s.x.advertises(res) {
+		lines = append(lines, s.altSvc...)
+	}
 	if res.Length >= 0 && res.Status != 204 && body != h1.BodyChunked {
 		lines = appendLength(lines, res.Length)
 	}
@@ -242,50 +277,53 @@ func (s *h2stream) head(res *h1.Response, body h1.Body, _ int64, data []byte, la
 	return s.wrote(s.st.RespondBody(res.Status, lines, data, last))
 }
 
-func (s *h2stream) body(data []byte) error {
+func (s *muxstream) body(data []byte) error {
 	if len(data) == 0 {
 		return nil
 	}
 	return s.write(data, false)
 }
 
-func (s *h2stream) write(data []byte, last bool) error {
+func (s *muxstream) write(data []byte, last bool) error {
 	s.out += int64(len(data))
 	return s.wrote(s.st.Write(data, last))
 }
 
 // wrote sorts an error of writing to the client.
-func (s *h2stream) wrote(err error) error {
+func (s *muxstream) wrote(err error) error {
 	if err == loop.ErrStalled {
 		s.ln.stats.limits[limitSendTimeout].Inc()
 	}
 	return err
 }
 
-func (s *h2stream) move(from loop.Conn, n int64, how loop.Moving) (moved int64, endpointErr, clientErr error) {
-	return loop.Move(&h2sink{s, n}, from, n, how)
+func (s *muxstream) move(from loop.Conn, n int64, how loop.Moving) (moved int64, endpointErr, clientErr error) {
+	return loop.Move(&muxsink{s, n}, from, n, how)
 }
 
-// h2sink takes the bytes that are moved to a stream, and ends it with the last.
-type h2sink struct {
-	s    *h2stream
+// muxsink takes the bytes that are moved to a stream, and ends it with the last.
+type muxsink struct {
+	s    *muxstream
 	left int64
 }
 
-func (k *h2sink) Write(b []byte) error {
+func (k *muxsink) Write(b []byte) error {
 	k.left -= int64(len(b))
 	return k.s.write(b, k.left <= 0)
 }
 
-func (s *h2stream) end(trailer []byte) error {
+func (s *muxstream) end(trailer []byte) error {
 	if len(trailer) > 0 {
 		return s.wrote(s.st.WriteTrailer(trailer))
 	}
 	return s.write(nil, true)
 }
 
-func (s *h2stream) page(status int, _, lines, body string) error {
+func (s *muxstream) page(status int, _, lines, body string) error {
 	out := append(s.buf[:0], lines...)
+	if s.altSvc != "" && s.x.lb != nil {
+		out = append(out, s.altSvc...)
+	}
 	if hasLength(status) {
 		out = appendLength(out, int64(len(body)))
 	}
