@@ -303,7 +303,9 @@ func TestInterrupt(t *testing.T) {
 	waits := make(chan *Stream, 1)
 	var mu sync.Mutex
 	var got []error
+	done := make(chan struct{})
 	r := newRig(t, nil, func(s *Stream) {
+		defer close(done)
 		note := func(err error) {
 			mu.Lock()
 			got = append(got, err)
@@ -334,6 +336,7 @@ func TestInterrupt(t *testing.T) {
 	if res := read(t, st); res.heads[0][":status"] != "204" {
 		t.Errorf("answer %v", res.heads)
 	}
+	<-done
 	want := []error{loop.ErrTimeout, errCause, errCause, nil, nil}
 	mu.Lock()
 	defer mu.Unlock()
