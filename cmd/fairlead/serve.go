@@ -1,6 +1,7 @@
 package main
 
 import (
+	"log"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -50,7 +51,12 @@ func (c *serveCmd) Run(s streams) error {
 	stop, now := stopSignals()
 	// Whoever reads the log may go away; that must not end the node.
 	signal.Ignore(syscall.SIGPIPE)
-	return node.Run(stop, now, node.Config{File: c.Config, Log: c.logger(s), Version: programVersion()})
+	logger := c.logger(s)
+	// What libraries say of peers by themselves is of no use to anybody but who
+	// looks for it.
+	log.SetFlags(0)
+	log.SetOutput(slog.NewLogLogger(logger.Handler(), slog.LevelDebug).Writer())
+	return node.Run(stop, now, node.Config{File: c.Config, Log: logger, Version: programVersion()})
 }
 
 func (c *serveCmd) logger(s streams) *slog.Logger {

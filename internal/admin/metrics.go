@@ -57,6 +57,8 @@ var (
 
 	endpointUp = &telemetry.Desc{Name: "fairlead_endpoint_up", Kind: gauge, Labels: ofEndpoint,
 		Help: "1 when the endpoint's health allows traffic, else 0. An endpoint without a monitor has 1."}
+	endpointMonitor = &telemetry.Desc{Name: "fairlead_endpoint_monitor_up", Kind: gauge, Labels: []string{"pool", "endpoint", "monitor"},
+		Help: "1 when a monitor of the pool's monitor group finds the endpoint healthy, else 0."}
 	endpointEnabled = &telemetry.Desc{Name: "fairlead_endpoint_enabled", Kind: gauge, Labels: ofEndpoint,
 		Help: "1 when the endpoint is enabled, else 0."}
 	endpointChanges = &telemetry.Desc{Name: "fairlead_endpoint_verdict_changes_total", Kind: counter, Labels: ofEndpoint,
@@ -71,7 +73,7 @@ var (
 		Help: "Connections that are open to the endpoint, idle ones included."}
 
 	probeTargets = &telemetry.Desc{Name: "fairlead_probe_targets", Kind: gauge,
-		Help: "Endpoints that are probed."}
+		Help: "Endpoints that are probed, once for each of their monitors."}
 	probesInFlight = &telemetry.Desc{Name: "fairlead_probes_in_flight", Kind: gauge,
 		Help: "Probes that are running."}
 	probesWaiting = &telemetry.Desc{Name: "fairlead_probes_waiting", Kind: gauge,
@@ -176,6 +178,9 @@ func collectPool(e *telemetry.Emitter, p *plan.Pool, c changes) {
 func collectEndpoint(e *telemetry.Emitter, ep *plan.Endpoint, c changes) {
 	pool, name := ep.Pool.Name, ep.Name
 	e.Gauge(endpointUp, number(ep.Health.Up()), pool, name)
+	for _, m := range ep.Health.Detail().Monitors {
+		e.Gauge(endpointMonitor, number(m.Verdict == health.Healthy), pool, name, m.Monitor)
+	}
 	e.Gauge(endpointEnabled, number(ep.Enabled), pool, name)
 	e.Counter(endpointChanges, c.endpoints[ep.Health.Key].Changes, pool, name)
 	e.Counter(endpointEjections, c.endpoints[ep.Health.Key].Ejections, pool, name)

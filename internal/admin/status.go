@@ -131,9 +131,28 @@ type Endpoint struct {
 	OpenConnections int64   `json:"open_connections"`
 	// EjectedUntil is there while the endpoint is out because requests failed.
 	EjectedUntil time.Time `json:"ejected_until,omitzero"`
+	// Monitors are those of the pool's monitor group. With one, the check above
+	// is the newest of those that vote, the failure that of one that fails, and
+	// the round trip the mean.
+	Monitors []Monitor `json:"monitors,omitempty"`
 	// Draining is there while sessions stay although the endpoint was disabled
 	// or removed.
 	Draining *Drain `json:"draining,omitempty"`
+}
+
+// Monitor is what one monitor of a group found at an endpoint.
+type Monitor struct {
+	Name           string `json:"name"`
+	MustBeHealthy  bool   `json:"must_be_healthy"`
+	MonitoringOnly bool   `json:"monitoring_only"`
+	// Verdict is healthy, unhealthy or unknown, since Since.
+	Verdict string    `json:"verdict"`
+	Since   time.Time `json:"since,omitzero"`
+	Checked time.Time `json:"last_check,omitzero"`
+	Failure string    `json:"failure_reason,omitempty"`
+	Cause   string    `json:"failure_cause,omitempty"`
+	Code    int       `json:"response_code,omitempty"`
+	RTT     float64   `json:"rtt_ms,omitempty"`
 }
 
 // Drain is the way of an endpoint out of service.
@@ -293,6 +312,13 @@ func endpoint(e *plan.Endpoint, now time.Time) Endpoint {
 		OpenRequests: e.Load.Requests(), OpenConnections: e.Load.Connections(),
 	}
 	out.EjectedUntil = e.Health.EjectedUntil().UTC()
+	for _, m := range d.Monitors {
+		out.Monitors = append(out.Monitors, Monitor{
+			Name: m.Monitor, MustBeHealthy: m.MustBeHealthy, MonitoringOnly: m.MonitoringOnly,
+			Verdict: m.Verdict.String(), Since: m.Since.UTC(), Checked: m.Checked.UTC(),
+			Failure: m.Failure, Cause: m.Cause, Code: m.Code, RTT: millis(m.RTT),
+		})
+	}
 	if e.Draining(now) {
 		out.Draining = &Drain{Removed: e.Removed, Since: e.Left.UTC(), Until: e.Until.UTC(), Sessions: e.Load.SessionsLately(now)}
 	}

@@ -124,7 +124,12 @@ func (n *node) observe() {
 	record(eu.Endpoints[0], health.Healthy, health.Result{Code: 200, RTT: 1500 * time.Microsecond})
 	time.Sleep(time.Second)
 	record(eu.Endpoints[1], health.Unhealthy, health.Result{Failure: health.FailureCode, Cause: "503: want 2xx", Code: 503})
-	record(down.Endpoints[0], health.Unhealthy, health.Result{Failure: health.FailureRefused, Cause: "connect: connection refused"})
+	refused := health.Result{Failure: health.FailureRefused, Cause: `monitor "up": connect: connection refused`}
+	n.health.RecordGroupForTest(down.Endpoints[0].Health, health.Unhealthy, refused, []health.MonitorDetail{
+		{Monitor: "up", MustBeHealthy: true, Verdict: health.Unhealthy, Since: time.Now(), Checked: time.Now(), Failure: refused.Failure, Cause: "connect: connection refused"},
+		{Monitor: "ping", MonitoringOnly: true, Verdict: health.Healthy, Since: time.Now(), Checked: time.Now(), RTT: 250 * time.Microsecond},
+		{Monitor: "slow"},
+	}, time.Now())
 	eu.Load.RequestStarted()
 	eu.Endpoints[0].Load.RequestStarted()
 	eu.Endpoints[0].Load.ConnectionOpened()
@@ -250,6 +255,8 @@ func TestMetrics(t *testing.T) {
 			"\n" + `fairlead_endpoint_up{endpoint="eu-1",pool="eu"} 1` + "\n",
 			"\n" + `fairlead_endpoint_up{endpoint="eu-2",pool="eu"} 0` + "\n",
 			"\n" + `fairlead_endpoint_enabled{endpoint="off",pool="eu"} 0` + "\n",
+			"\n" + `fairlead_endpoint_monitor_up{endpoint="a",monitor="up",pool="down"} 0` + "\n",
+			"\n" + `fairlead_endpoint_monitor_up{endpoint="a",monitor="ping",pool="down"} 1` + "\n",
 			"\n" + `fairlead_endpoint_verdict_changes_total{endpoint="eu-1",pool="eu"} 1` + "\n",
 			"\n" + `fairlead_endpoint_open_connections{endpoint="eu-1",pool="eu"} 1` + "\n",
 			"\nfairlead_probe_targets 3\n",

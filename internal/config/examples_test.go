@@ -47,6 +47,8 @@ func install(t *testing.T, source string) string {
 			content = key
 		case macKeyFile:
 			content = []byte("zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wE\n")
+		case passwordFile:
+			content = []byte("password\n")
 		case mmdbFile:
 			content = append(make([]byte, 1<<10), mmdbMarker...)
 		default:

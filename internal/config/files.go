@@ -28,6 +28,7 @@ const (
 	authorityFile
 	mmdbFile
 	macKeyFile
+	passwordFile
 )
 
 // maxPEM bounds what is read of a file with certificates or keys.
@@ -87,6 +88,10 @@ func files(c *model.Config) []namedFile {
 		if cc := c.Listeners[i].ClientCertificates; cc != nil {
 			add(root.Key("listeners").Item(i, c.Listeners[i].Name).Key("client_certificates").Key("ca"), authorityFile, &cc.CA)
 		}
+	}
+	for i := range c.Monitors {
+		at := root.Key("monitors").Item(i, c.Monitors[i].Name).Key("ldap")
+		add(at.Key("password_file"), passwordFile, &c.Monitors[i].LDAP.PasswordFile)
 	}
 	for i := range c.Pools {
 		at, pool := root.Key("pools").Item(i, c.Pools[i].Name).Key("tls"), &c.Pools[i].TLS
@@ -151,6 +156,8 @@ func (f namedFile) check() ([]byte, error) {
 		return nil, checkMMDB(name)
 	case macKeyFile:
 		return nil, checkMACKey(name)
+	case passwordFile:
+		return nil, checkPassword(name)
 	}
 	data, err := readPEM(name)
 	if err != nil {
@@ -261,6 +268,26 @@ func checkMACKey(name string) error {
 	key, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(strings.TrimSpace(string(data)), "="))
 	if err != nil || len(key) == 0 { // the error would show a part of the key
 		return errors.New("holds no key in base64url")
+	}
+	return nil
+}
+
+// checkPassword looks for a password, and never shows a part of it.
+func checkPassword(name string) error {
+	f, info, err := open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if info.Size() > model.MaxPassword {
+		return fmt.Errorf("%d bytes long: want a password of at most %d", info.Size(), model.MaxPassword)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, model.MaxPassword))
+	if err != nil {
+		return cause(err)
+	}
+	if model.Password(data) == "" {
+		return errors.New("is empty: want a password")
 	}
 	return nil
 }

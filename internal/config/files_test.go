@@ -24,6 +24,7 @@ pools:
     tls: {ca: ca.pem}
     endpoints: [{name: e, address: x.org}]
 load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
+monitors: [{name: m, type: ldap, tls: implicit, ldap: {bind_dn: cn=x, password_file: ldap.password}}]
 `
 
 func TestCheckFiles(t *testing.T) {
@@ -32,7 +33,7 @@ func TestCheckFiles(t *testing.T) {
 	good := map[string]string{
 		"logs/old.log": "", "geo.mmdb": "tree" + string(mmdbMarker) + "metadata",
 		"www.pem": string(certificate), "www.key": string(key), "ca.pem": string(other), "clients.pem": string(other),
-		"acme.pem": string(other), "eab.key": "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wE=\n",
+		"ldap.password": "s3cret\n", "acme.pem": string(other), "eab.key": "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wE=\n",
 	}
 	for _, c := range []struct {
 		name  string

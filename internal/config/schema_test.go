@@ -208,6 +208,7 @@ func requiredKeys() map[string][]string {
 			{Certificates: []model.CertificateFiles{{}}, TLSRoutes: []model.TLSRoute{{LoadBalancers: []model.WeightedLoadBalancer{{}}}}, Protocol: "tls"},
 		},
 		Monitors:      []model.Monitor{{}},
+		MonitorGroups: []model.MonitorGroup{{}, {Members: []model.MonitorMember{{}}}},
 		Pools:         []model.Pool{{}, {Endpoints: []model.Endpoint{{}}}},
 		LoadBalancers: []model.LoadBalancer{{Rules: []model.Rule{{FixedResponse: &model.FixedResponse{}}}}},
 		Zones:         []model.Zone{{}, {Name: "example.com", Records: []model.Record{{}}}},
@@ -289,7 +290,7 @@ func TestSchemaIsComplete(t *testing.T) {
 		"Endpoint": {"address", "name"}, "Listener": {"address", "name", "protocol"}, "Pool": {"endpoints", "name"},
 		"LoadBalancer": {"default_pools", "name"}, "Record": {"content", "name", "type"}, "Monitor": {"name"},
 		"Zone": {"name", "nameservers"}, "TLSRoute": {"hosts"}, "FixedResponse": {"status_code"}, "Rule": {"condition", "name"},
-		"CertificateFiles": {"certificate", "key"}, "WeightedLoadBalancer": {"name"},
+		"CertificateFiles": {"certificate", "key"}, "MonitorGroup": {"members", "name"}, "MonitorMember": {"monitor"}, "WeightedLoadBalancer": {"name"},
 	}
 	for name, keys := range required {
 		if got := s.Definitions[name].Required; !slices.Equal(got, keys) {

@@ -40,7 +40,7 @@ type Checker struct {
 
 	mu       sync.Mutex
 	closed   bool
-	runs     map[Key]*run
+	runs     map[targetID]*run
 	waiting  []*run // due, in order of arrival, until a slot is free
 	inFlight int
 	checks   map[string]uint64 // by reason
@@ -57,6 +57,8 @@ type run struct {
 	cancel  context.CancelFunc
 	stopped bool
 	checked chan struct{} // closed when the first check has been recorded
+	panel   *panel        // of the monitors of a group; nil where one decides alone
+	ballot  *ballot       // what it says there
 }
 
 // NewChecker returns a checker without targets.
@@ -66,7 +68,7 @@ func NewChecker(cfg CheckerConfig) *Checker { return newChecker(cfg, probe) }
 func newChecker(cfg CheckerConfig, probe func(context.Context, *Target) Result) *Checker {
 	c := &Checker{
 		table: cfg.Table, limit: cfg.MaxConcurrent, probe: probe, seed: maphash.MakeSeed(),
-		runs: make(map[Key]*run), checks: make(map[string]uint64),
+		runs: make(map[targetID]*run), checks: make(map[string]uint64),
 	}
 	if c.limit <= 0 {
 		c.limit = 1024
@@ -112,12 +114,12 @@ func (c *Checker) Apply(targets []Target) {
 	if c.closed {
 		return
 	}
-	declared := make(map[Key]bool, len(targets))
+	declared := make(map[targetID]bool, len(targets))
 	var fresh []*run
 	for i := range targets {
 		t := targets[i]
-		declared[t.Key] = true
-		if r := c.runs[t.Key]; r != nil {
+		declared[t.id()] = true
+		if r := c.runs[t.id()]; r != nil {
 			if r.target.same(&t) {
 				r.target = t // the plan's newest pointers
 				continue
@@ -126,12 +128,13 @@ func (c *Checker) Apply(targets []Target) {
 		}
 		fresh = append(fresh, c.add(t))
 	}
-	maps.DeleteFunc(c.runs, func(k Key, r *run) bool {
+	maps.DeleteFunc(c.runs, func(k targetID, r *run) bool {
 		if !declared[k] {
 			c.stop(r)
 		}
 		return !declared[k]
 	})
+	c.convene(targets)
 
 	// Even spacing in an order that a hash decides: no window of time has more
 	// than its share, which drawing a moment for each would not give.
@@ -159,7 +162,7 @@ func decided(e *Endpoint) bool {
 // shuffle puts runs into the order of their keys' hashes.
 func (c *Checker) shuffle(runs []*run) {
 	slices.SortFunc(runs, func(a, b *run) int {
-		x, y := maphash.Comparable(c.seed, a.target.Key), maphash.Comparable(c.seed, b.target.Key)
+		x, y := maphash.Comparable(c.seed, a.target.id()), maphash.Comparable(c.seed, b.target.id())
 		switch {
 		case x < y:
 			return -1
@@ -171,10 +174,16 @@ func (c *Checker) shuffle(runs []*run) {
 }
 
 // add makes a target one that is checked, without a schedule yet; the lock is
-// held.
+// held. A member of a group keeps what it said under the monitor before.
 func (c *Checker) add(t Target) *run {
 	r := &run{target: t, checked: make(chan struct{})}
-	c.runs[t.Key] = r
+	if t.Member != "" {
+		r.ballot = &ballot{since: time.Now()}
+		if before := c.runs[t.id()]; before != nil {
+			*r.ballot = *before.ballot
+		}
+	}
+	c.runs[t.id()] = r
 	return r
 }
 
@@ -274,7 +283,11 @@ func (c *Checker) finish(r *run, t *Target, result Result) {
 	}
 	now := time.Now()
 	c.checks[result.Reason()]++
-	c.table.record(t.Endpoint, r.streak.next(t.Endpoint.Verdict(), result.Passed(), t.Monitor), result, now)
+	if r.panel != nil {
+		c.cast(r, t, result, now)
+	} else {
+		c.table.record(t.Endpoint, r.streak.next(t.Endpoint.Verdict(), result.Passed(), t.Monitor), result, now)
+	}
 	select {
 	case <-r.checked:
 	default:

@@ -33,7 +33,7 @@ func bounded(s string) string {
 // time, or else err.
 func classify(ctx context.Context, at stage, err error) Result {
 	if ctx.Err() != nil { // what err says then is chance
-		if at == stageConnect {
+		if at.reaches() {
 			return failed(FailureTCPTimeout, "no "+at.String()+" in time")
 		}
 		return failed(FailureTimeout, "no "+at.String()+" in time")
@@ -49,7 +49,7 @@ func failureOf(at stage, err error) string {
 	case errors.As(err, &dnsErr):
 		return FailureUnknownHost
 	case errors.As(err, &netErr) && netErr.Timeout(): // one of several addresses, or the kernel's own limit
-		if at == stageConnect {
+		if at.reaches() {
 			return FailureTCPTimeout
 		}
 		return FailureTimeout
@@ -61,7 +61,7 @@ func failureOf(at stage, err error) string {
 		return FailureUnreachable
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNABORTED):
 		return FailureReset
-	case at == stageConnect: // nothing that the network said: addresses or files run out, a filter of this machine
+	case at.reaches(): // nothing that the network said: addresses or files run out, a filter of this machine
 		return FailureOther
 	}
 	if f := tlsFailure(err); f != "" {
@@ -90,7 +90,7 @@ func tlsFailure(err error) string {
 		return FailureName
 	case errors.As(err, &unknown), errors.As(err, &invalid), errors.As(err, &roots), errors.As(err, &verify), errors.As(err, &pin):
 		return FailureUntrusted
-	case errors.As(err, &record):
+	case errors.As(err, &record), errors.Is(err, errNoHTTP2):
 		return FailureTLSProtocol
 	case errors.As(err, &op) && op.Op == "remote error": // an alert, whose type crypto/tls does not export
 		switch op.Err.Error() {

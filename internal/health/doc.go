@@ -9,7 +9,7 @@
 // allocates.
 //
 // A [Checker] is the table's one writer. It owns a schedule for each [Target]
-// and sends the probes: http, https, tcp and grpc.
+// and sends the probes, of every type that package model has.
 //
 // The order of calls around a new plan is:
 //

@@ -59,6 +59,22 @@ type Detail struct {
 	Cause   string        // what exactly went wrong, for people; "" when the last check passed
 	Code    int           // the answer's status code, 0 when there was none
 	RTT     time.Duration // of the last passed check, 0 when there was none
+	// Monitors are those of the group, where there is one. Of its members that
+	// vote, Checked is then the newest, RTT the mean, and Failure, Cause and
+	// Code those of one that fails: the first, those first that must be healthy.
+	Monitors []MonitorDetail
+}
+
+// MonitorDetail is what one monitor of a group says of an endpoint.
+type MonitorDetail struct {
+	Monitor        string
+	MustBeHealthy  bool
+	MonitoringOnly bool
+	Verdict        Verdict
+	Since, Checked time.Time
+	Failure, Cause string
+	Code           int
+	RTT            time.Duration
 }
 
 // Verdict returns what is known now.

@@ -27,7 +27,8 @@ const (
 )
 
 // httpProbe is one attempt at an HTTP request: a connection of its own for each
-// request, HTTP/1.1, no proxy, no compression.
+// request, HTTP/1.1 unless requests to the pool are simulated, no proxy, no
+// compression.
 type httpProbe struct {
 	*Target
 	stage    stage
@@ -94,7 +95,7 @@ func (p *httpProbe) request(ctx context.Context, method string, u *url.URL, foll
 	if err := req.Write(&head); err != nil {
 		return failed(FailureConfig, err.Error()), nil, nil
 	}
-	conn, err := p.connect(ctx, u)
+	conn, overHTTP2, err := p.connect(ctx, u)
 	if err != nil {
 		return Result{}, nil, err
 	}
@@ -102,6 +103,9 @@ func (p *httpProbe) request(ctx context.Context, method string, u *url.URL, foll
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
 
 	p.stage = stageAnswer
+	if overHTTP2 {
+		return p.requestHTTP2(ctx, conn, req, follow)
+	}
 	// An endpoint may answer before it has read all, and close: what it said
 	// counts more than that it did not listen.
 	_, writeErr := conn.Write(head.Bytes())
@@ -115,9 +119,7 @@ func (p *httpProbe) request(ctx context.Context, method string, u *url.URL, foll
 		}
 		return Result{}, nil, err
 	}
-	if p.rtt == 0 {
-		p.rtt = time.Since(p.start)
-	}
+	p.answered()
 	resp, err := readResponse(br, req)
 	if err != nil {
 		if in.N <= 0 {
@@ -125,12 +127,25 @@ func (p *httpProbe) request(ctx context.Context, method string, u *url.URL, foll
 		}
 		return Result{}, nil, err
 	}
+	in.N = 8 * maxBody // a chunk of one byte takes six
+	return p.judgeOrFollow(resp, follow)
+}
+
+// answered notes the first byte of the first answer.
+func (p *httpProbe) answered() {
+	if p.rtt == 0 {
+		p.rtt = time.Since(p.start)
+	}
+}
+
+// judgeOrFollow judges an answer or, where redirects are followed and it is
+// one, returns where it leads.
+func (p *httpProbe) judgeOrFollow(resp *http.Response, follow bool) (Result, *url.URL, error) {
 	if follow {
 		if to := redirect(resp); to != nil {
 			return Result{Code: resp.StatusCode}, to, nil
 		}
 	}
-	in.N = 8 * maxBody // a chunk of one byte takes six
 	r, err := p.judge(resp)
 	return r, nil, err
 }
@@ -237,10 +252,11 @@ func (p *httpProbe) isOwn(u *url.URL) bool {
 	return strings.EqualFold(u.Hostname(), hostname(p.own))
 }
 
-// connect opens a connection for a request for u. A name that a redirect leads
-// to is looked up, unless it is the endpoint's own: that means the endpoint,
-// at the probed port when the authority is the same.
-func (p *httpProbe) connect(ctx context.Context, u *url.URL) (net.Conn, error) {
+// connect opens a connection for a request for u, and tells whether it speaks
+// HTTP/2. A name that a redirect leads to is looked up, unless it is the
+// endpoint's own: that means the endpoint, at the probed port and by the
+// probed protocol when the authority is the same.
+func (p *httpProbe) connect(ctx context.Context, u *url.URL) (_ net.Conn, overHTTP2 bool, _ error) {
 	p.stage = stageConnect
 	port := 80
 	if u.Scheme == "https" {
@@ -249,14 +265,16 @@ func (p *httpProbe) connect(ctx context.Context, u *url.URL) (net.Conn, error) {
 	if s := u.Port(); s != "" {
 		n, err := strconv.ParseUint(s, 10, 16)
 		if err != nil {
-			return nil, fmt.Errorf("redirect to %q: port out of range", u.Host)
+			return nil, false, fmt.Errorf("redirect to %q: port out of range", u.Host)
 		}
 		port = int(n)
 	}
 	var conn net.Conn
 	var err error
+	protocol := model.PoolHTTP
 	switch {
 	case strings.EqualFold(u.Host, p.own) && u.Scheme == string(p.Monitor.Type):
+		protocol = p.Protocol
 		conn, err = p.dial(ctx, p.port())
 	case p.isOwn(u):
 		conn, err = p.dial(ctx, port)
@@ -264,17 +282,22 @@ func (p *httpProbe) connect(ctx context.Context, u *url.URL) (net.Conn, error) {
 		conn, err = (&net.Dialer{KeepAlive: -1}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), strconv.Itoa(port)))
 	}
 	if err != nil || u.Scheme != "https" {
-		return conn, err
+		return conn, protocol == model.PoolH2C, err
 	}
 	p.stage = stageTLS
-	cfg := p.tlsConfig("http/1.1")
+	cfg := p.tlsConfig(offers(protocol)...)
 	if !p.isOwn(u) {
-		cfg.ServerName, cfg.Certificates, cfg.VerifyConnection = u.Hostname(), nil, nil
+		cfg.ServerName, cfg.GetClientCertificate, cfg.VerifyConnection = u.Hostname(), nil, nil
 	}
 	c := tls.Client(conn, cfg)
 	if err := c.HandshakeContext(ctx); err != nil {
 		conn.Close()
-		return nil, err
+		return nil, false, err
 	}
-	return c, nil
+	overHTTP2 = c.ConnectionState().NegotiatedProtocol == "h2"
+	if protocol == model.PoolH2 && !overHTTP2 {
+		conn.Close()
+		return nil, false, errNoHTTP2
+	}
+	return c, overHTTP2, nil
 }

@@ -2,6 +2,7 @@ package health
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -29,11 +30,18 @@ const (
 // Call it with the targets of a plan that has been compiled and is not in
 // force yet, then Apply, with these targets or with those that stay in force.
 func (c *Checker) Prime(ctx context.Context, targets []Target) {
-	pools := make(map[string][]Target)
-	for _, t := range targets {
-		if t.Endpoint.Verdict() == Unknown {
-			pools[t.Key.Pool] = append(pools[t.Key.Pool], t)
+	pools := make(map[string][][]Target) // by endpoint, which has one for each of its monitors
+	for i, t := range targets {
+		if t.Endpoint.Verdict() != Unknown {
+			continue
 		}
+		list := pools[t.Key.Pool]
+		if i > 0 && len(list) > 0 && targets[i-1].Endpoint == t.Endpoint {
+			list[len(list)-1] = append(list[len(list)-1], t)
+		} else {
+			list = append(list, []Target{t})
+		}
+		pools[t.Key.Pool] = list
 	}
 	var wg sync.WaitGroup
 	for name, members := range pools {
@@ -46,9 +54,12 @@ func (c *Checker) Prime(ctx context.Context, targets []Target) {
 
 // primePool checks endpoints of one pool in waves, until the pool can be used
 // or all have been checked.
-func (c *Checker) primePool(ctx context.Context, name string, members []Target) {
-	m := members[0].Monitor // that of the pool
-	ctx, cancel := context.WithTimeout(ctx, m.Timeout*time.Duration(m.Retries+1)+100*time.Millisecond)
+func (c *Checker) primePool(ctx context.Context, name string, members [][]Target) {
+	var longest time.Duration      // check, with all retries
+	for _, t := range members[0] { // the monitors are those of the pool
+		longest = max(longest, t.Monitor.Timeout*time.Duration(t.Monitor.Retries+1))
+	}
+	ctx, cancel := context.WithTimeout(ctx, longest+100*time.Millisecond)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)() // Close ends the wait
 	size := max(primeWave, len(members)/primeShare)
@@ -56,8 +67,9 @@ func (c *Checker) primePool(ctx context.Context, name string, members []Target) 
 	for {
 		wave := silent // once there is no further one
 		if len(members) > 0 {
-			wave = c.startNow(members[:min(size, len(members))])
-			members = members[len(wave):]
+			n := min(size, len(members))
+			wave = c.startNow(slices.Concat(members[:n]...))
+			members = members[n:]
 		} else {
 			silent = nil
 		}
@@ -93,11 +105,14 @@ func (c *Checker) startNow(targets []Target) []*run {
 	defer c.mu.Unlock()
 	wave := make([]*run, len(targets))
 	for i, t := range targets {
-		if r := c.runs[t.Key]; r != nil {
+		if r := c.runs[t.id()]; r != nil {
 			c.stop(r)
 		}
 		wave[i] = c.add(t)
-		c.schedule(wave[i], time.Now()) // does nothing once the checker is closed
+	}
+	c.convene(targets)
+	for _, r := range wave {
+		c.schedule(r, time.Now()) // does nothing once the checker is closed
 	}
 	return wave
 }

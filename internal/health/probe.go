@@ -19,10 +19,17 @@ const (
 	stageConnect stage = iota
 	stageTLS
 	stageAnswer
+	stageEcho // of a ping, which has no connection
 )
 
 // String says what an attempt waits for.
-func (s stage) String() string { return [...]string{"connection", "TLS handshake", "answer"}[s] }
+func (s stage) String() string {
+	return [...]string{"connection", "TLS handshake", "answer", "echo reply"}[s]
+}
+
+// reaches reports whether the attempt is still to find out if anything is
+// there.
+func (s stage) reaches() bool { return s == stageConnect || s == stageEcho }
 
 // probe makes one attempt, bounded by ctx.
 func probe(ctx context.Context, t *Target) Result {
@@ -33,6 +40,14 @@ func probe(ctx context.Context, t *Target) Result {
 		return probeTCP(ctx, t)
 	case model.MonitorGRPC:
 		return probeGRPC(ctx, t)
+	case model.MonitorICMPPing:
+		return probePing(ctx, t)
+	case model.MonitorUDPICMP:
+		return probeUDP(ctx, t)
+	case model.MonitorSMTP:
+		return probeSMTP(ctx, t)
+	case model.MonitorLDAP:
+		return probeLDAP(ctx, t)
 	}
 	return failed(FailureConfig, fmt.Sprintf("monitor type %q cannot be probed", t.Monitor.Type))
 }
@@ -51,7 +66,22 @@ func probeTCP(ctx context.Context, t *Target) Result {
 }
 
 // dial connects to the first of the endpoint's addresses that answers.
-func (t *Target) dial(ctx context.Context, port int) (net.Conn, error) {
+func (t *Target) dial(ctx context.Context, port int) (conn net.Conn, err error) {
+	err = t.tryEach(ctx, func(ctx context.Context, a netip.Addr) (err error) {
+		d := net.Dialer{KeepAlive: -1}
+		if s := t.source(a); s.IsValid() {
+			d.LocalAddr = &net.TCPAddr{IP: s.AsSlice(), Zone: s.Zone()}
+		}
+		conn, err = d.DialContext(ctx, "tcp", netip.AddrPortFrom(a, uint16(port)).String())
+		return err
+	})
+	return conn, err
+}
+
+// tryEach tries the endpoint's addresses in turn until one passes, each in its
+// share of the time that is left, so that a silent address leaves some for
+// those after it. When none passes, the first one's error is returned.
+func (t *Target) tryEach(ctx context.Context, try func(context.Context, netip.Addr) error) error {
 	var addrs []netip.Addr
 	if t.Name != nil {
 		addrs = t.Name.Addresses()
@@ -59,13 +89,13 @@ func (t *Target) dial(ctx context.Context, port int) (net.Conn, error) {
 		addrs = []netip.Addr{a}
 	}
 	if len(addrs) == 0 {
-		return nil, &net.DNSError{Err: "no address is known", Name: t.Host, IsNotFound: true}
+		return &net.DNSError{Err: "no address is known", Name: t.Host, IsNotFound: true}
 	}
 	var first error
 	for i, a := range addrs {
-		conn, err := t.dialAddr(ctx, netip.AddrPortFrom(a, uint16(port)), len(addrs)-i)
+		err := inShare(ctx, len(addrs)-i, func(ctx context.Context) error { return try(ctx, a) })
 		if err == nil {
-			return conn, nil
+			return nil
 		}
 		if first == nil {
 			first = err
@@ -74,29 +104,32 @@ func (t *Target) dial(ctx context.Context, port int) (net.Conn, error) {
 			break
 		}
 	}
-	return nil, first
+	return first
 }
 
-// dialAddr connects to one address in its share of the time that is left, so
-// that a silent address leaves some for those after it.
-func (t *Target) dialAddr(ctx context.Context, a netip.AddrPort, shares int) (net.Conn, error) {
+// inShare calls f with one of so many shares of the time that ctx leaves.
+func inShare(ctx context.Context, shares int, f func(context.Context) error) error {
 	if deadline, ok := ctx.Deadline(); ok && shares > 1 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(shares))
 		defer cancel()
 	}
-	d := net.Dialer{KeepAlive: -1}
+	return f(ctx)
+}
+
+// source returns what a probe of an address comes from; an invalid address
+// where that is the kernel's choice.
+func (t *Target) source(a netip.Addr) netip.Addr {
 	for _, s := range t.SourceAddresses {
-		if s.Unmap().Is4() == a.Addr().Unmap().Is4() {
-			d.LocalAddr = &net.TCPAddr{IP: s.AsSlice(), Zone: s.Zone()}
-			break
+		if s.Unmap().Is4() == a.Unmap().Is4() {
+			return s.Unmap()
 		}
 	}
-	return d.DialContext(ctx, "tcp", a.String())
+	return netip.Addr{}
 }
 
 // host returns the Host of requests: the endpoint's own, else the monitor's,
-// else the address with its port where that is not the scheme's.
+// else that of clients where they are simulated, else the address with its port where that is not the scheme's.
 func (t *Target) host(defaultPort int) string {
 	if h := t.ownHost(); h != "" {
 		return h
@@ -110,7 +143,8 @@ func (t *Target) host(defaultPort int) string {
 	return t.Host
 }
 
-// ownHost returns the Host that the endpoint or the monitor sets, "" for none.
+// ownHost returns the Host that the endpoint, the monitor or the load balancer
+// sets, "" for none.
 func (t *Target) ownHost() string {
 	if t.HostHeader != "" {
 		return t.HostHeader
@@ -118,12 +152,12 @@ func (t *Target) ownHost() string {
 	if v := t.Monitor.Header["Host"]; len(v) > 0 {
 		return v[0]
 	}
-	return ""
+	return t.Zone
 }
 
 // tlsConfig returns how to speak TLS with the endpoint. An IP address is
 // verified and, as RFC 6066 has it, not sent as a server name.
-func (t *Target) tlsConfig(protocol string) *tls.Config {
+func (t *Target) tlsConfig(protocols ...string) *tls.Config {
 	name := t.ServerName
 	if name == "" {
 		name = hostname(t.ownHost())
@@ -135,7 +169,7 @@ func (t *Target) tlsConfig(protocol string) *tls.Config {
 		ServerName:         name,
 		RootCAs:            t.RootCAs,
 		InsecureSkipVerify: t.Monitor.AllowInsecure,
-		NextProtos:         []string{protocol},
+		NextProtos:         protocols,
 		MinVersion:         tls.VersionTLS12,
 	}
 	if len(t.Pins) > 0 { // whatever else is not verified
@@ -144,7 +178,9 @@ func (t *Target) tlsConfig(protocol string) *tls.Config {
 		}
 	}
 	if t.Certificate != nil {
-		c.Certificates = []tls.Certificate{*t.Certificate}
+		// As traffic does: Certificates would show it only to endpoints that
+		// list its issuer.
+		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return t.Certificate, nil }
 	}
 	return c
 }

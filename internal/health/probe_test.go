@@ -124,7 +124,7 @@ func TestFailures(t *testing.T) {
 		{"certificate asked for", tlsPort(ok, &tls.Config{Certificates: []tls.Certificate{*good}, ClientAuth: tls.RequireAnyClientCert}), https, FailureHandshake, 0},
 		{"path that is none", closedPort, func(m *model.Monitor) { m.Path = "healthz" }, FailureConfig, 0},
 		{"codes that are none", closedPort, func(m *model.Monitor) { m.ExpectedCodes = "ok" }, FailureConfig, 0},
-		{"type of a later day", closedPort, func(m *model.Monitor) { m.Type = model.MonitorSMTP }, FailureConfig, 0},
+		{"type of a later day", closedPort, func(m *model.Monitor) { m.Type = "later" }, FailureConfig, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			target := at(c.port(t), c.edit)

@@ -128,38 +128,91 @@ func (t *Table) Keep(current, previous []*Pool) {
 	for _, p := range current {
 		for i, m := range p.members {
 			m.Endpoint.monitored = p.monitored[i]
-			if !p.monitored[i] && m.Endpoint.Verdict() != Unmonitored {
+			switch {
+			case p.monitored[i]:
+			case m.Endpoint.Verdict() != Unmonitored:
 				t.setVerdict(m.Endpoint, Unmonitored, "no monitor", &Detail{Since: now})
+			case m.Endpoint.Detail().Monitors != nil: // of a group that never came to a verdict
+				m.Endpoint.detail.Store(&Detail{Since: m.Endpoint.Detail().Since})
 			}
 		}
 		t.refresh(p.name)
 	}
 }
 
-// record writes what a check found. It is the only writer of verdicts that
-// come from probes. An endpoint that was forgotten meanwhile is left alone.
+// finding is what there is to write of an endpoint.
+type finding struct {
+	verdict        Verdict
+	reason         string // of a change of the verdict
+	checked        time.Time
+	failure, cause string
+	code           int
+	rtt            time.Duration // 0 when nothing passed
+	sample         bool          // the round trip is new
+	monitors       []MonitorDetail
+}
+
+// record writes what a check of an endpoint's only monitor found.
 func (t *Table) record(e *Endpoint, v Verdict, r Result, now time.Time) {
+	t.write(e, finding{
+		verdict: v, reason: r.Reason(), checked: now, failure: r.Failure, cause: r.Cause, code: r.Code,
+		rtt: r.RTT, sample: r.Passed(),
+	}, now)
+}
+
+// write writes what was found. It is the only writer of verdicts that come from
+// probes. An endpoint that was forgotten meanwhile is left alone.
+func (t *Table) write(e *Endpoint, f finding, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.endpoints[e.Key] != e {
 		return
 	}
 	d := e.Detail()
-	d.Checked, d.Failure, d.Cause, d.Code = now, r.Failure, r.Cause, r.Code
-	if r.Passed() {
-		d.RTT = r.RTT
-		e.latency.observe(r.RTT, now)
+	d.Monitors = f.monitors
+	if !f.checked.IsZero() { // else the group has found nothing yet
+		d.Checked, d.Failure, d.Cause, d.Code = f.checked, f.failure, f.cause, f.code
+	}
+	if f.rtt > 0 || f.sample {
+		d.RTT = f.rtt
+	}
+	if f.sample {
+		e.latency.observe(f.rtt, now)
 		if a := t.profiles[e.Key.Pool]; a != nil {
-			a.observe(r.RTT, now)
+			a.observe(f.rtt, now)
 		}
 	}
-	if v == e.Verdict() {
+	if f.verdict == e.Verdict() {
 		e.detail.Store(&d)
 		return
 	}
 	d.Since = now
-	t.setVerdict(e, v, r.Reason(), &d)
+	t.setVerdict(e, f.verdict, f.reason, &d)
 	t.refresh(e.Key.Pool)
+}
+
+// alone forgets what the monitors of a group said of an endpoint that has one
+// monitor now.
+func (t *Table) alone(e *Endpoint) {
+	if e.Detail().Monitors == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	d := e.Detail()
+	d.Monitors = nil
+	e.detail.Store(&d)
+}
+
+// logMember tells that a monitor of a group has changed its mind, which need
+// not change the verdict.
+func (t *Table) logMember(target *Target, v Verdict, r Result) {
+	k := target.Key
+	attrs := []any{"pool", k.Pool, "endpoint", k.Endpoint, "address", k.Address, "monitor", target.Member, "verdict", v.String(), "reason", r.Reason()}
+	if r.Cause != "" {
+		attrs = append(attrs, "error", r.Cause)
+	}
+	t.log.Info("monitor verdict changed", attrs...)
 }
 
 // setVerdict changes and logs a verdict; the lock is held, and refresh must

@@ -17,6 +17,12 @@ type Target struct {
 	Key      Key
 	Endpoint *Endpoint
 	Monitor  *model.Monitor
+	// Member is the name of the monitor where it belongs to a group, whose
+	// monitors have a target each and make the verdict together; "" where it
+	// makes the verdict alone. The others say what it has a say in.
+	Member         string
+	MustBeHealthy  bool
+	MonitoringOnly bool
 	// Host is the host part of the endpoint's address: a name, or an IP
 	// address without brackets.
 	Host string
@@ -34,6 +40,11 @@ type Target struct {
 	// TLS makes a grpc probe speak TLS; http and https probes go by the
 	// monitor's type.
 	TLS bool
+	// Protocol and Zone are how a monitor with simulate_zone asks: by what the
+	// pool speaks and, where nobody sets a Host, as clients of a load balancer.
+	// Both are "" where the monitor has none.
+	Protocol model.PoolProtocol
+	Zone     string
 	// ServerName is asked for and verified in TLS: that of traffic, where the
 	// pool speaks TLS. "" means the name that the request's Host has, else the
 	// host of the address.
@@ -46,6 +57,14 @@ type Target struct {
 	// Certificate is shown to an endpoint that asks for one.
 	Certificate *tls.Certificate
 }
+
+// targetID identifies a target across reloads.
+type targetID struct {
+	Key
+	member string
+}
+
+func (t *Target) id() targetID { return targetID{t.Key, t.Member} }
 
 // port is the one that is probed.
 func (t *Target) port() int {
@@ -60,10 +79,10 @@ func (t *Target) port() int {
 func (t *Target) same(o *Target) bool {
 	a, b := *t.Monitor, *o.Monitor
 	a.Name, b.Name, a.Description, b.Description = "", "", "", ""
-	return t.Key == o.Key && t.Endpoint == o.Endpoint &&
+	return t.id() == o.id() && t.Endpoint == o.Endpoint &&
 		t.Host == o.Host && t.Port == o.Port && t.HostHeader == o.HostHeader &&
 		slices.Equal(t.SourceAddresses, o.SourceAddresses) &&
-		t.TLS == o.TLS && t.ServerName == o.ServerName &&
+		t.TLS == o.TLS && t.Protocol == o.Protocol && t.Zone == o.Zone && t.ServerName == o.ServerName &&
 		t.RootCAs.Equal(o.RootCAs) && slices.Equal(t.Pins, o.Pins) && sameCertificate(t.Certificate, o.Certificate) &&
 		reflect.DeepEqual(a, b)
 }

@@ -43,6 +43,8 @@ type Config struct {
 	Listeners []Listener `yaml:"listeners"`
 	// How the health of endpoints is probed.
 	Monitors []Monitor `yaml:"monitors"`
+	// Monitors that judge endpoints together.
+	MonitorGroups []MonitorGroup `yaml:"monitor_groups"`
 	// Endpoints that are alike, in one place.
 	Pools []Pool `yaml:"pools"`
 	// Pools, and the policy that chooses among them.

@@ -63,15 +63,18 @@ type Pool struct {
 	Description string `yaml:"description"`
 	// A disabled pool gets no traffic and no probes. Default true.
 	Enabled bool `yaml:"enabled"`
-	// Name of the monitor that probes the endpoints. Without one, health
-	// plays no part.
+	// Name of the monitor that probes the endpoints. Without one, and without
+	// monitor_group, health plays no part.
 	Monitor string `yaml:"monitor"`
+	// Name of the group of monitors that probe the endpoints; excludes monitor.
+	MonitorGroup string `yaml:"monitor_group"`
 	// How endpoints are spoken to by http and https listeners: http and https
 	// are HTTP/1.1, h2 is HTTP/2 over TLS, h2c HTTP/2 without TLS from the
 	// first byte, auto what they choose of HTTP/2 and HTTP/1.1 over TLS.
 	// Default http.
 	Protocol PoolProtocol `yaml:"protocol"`
-	// Certificates used with protocol https, h2 and auto.
+	// Certificates used with protocol https, h2 and auto, and by probes that
+	// speak TLS.
 	TLS PoolTLS `yaml:"tls"`
 	// The health threshold: with fewer healthy endpoints the pool is out of
 	// all steering; 0 to the number of endpoints. Default 1.

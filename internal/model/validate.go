@@ -20,15 +20,20 @@ func (c *Config) Validate() []Problem {
 	v := &validator{
 		c:             c,
 		monitors:      map[string]*Monitor{},
+		groups:        map[string]*MonitorGroup{},
 		pools:         map[string]*Pool{},
 		loadBalancers: map[string]*LoadBalancer{},
 		origins:       map[string]bool{},
 		usedMonitors:  map[string]bool{},
+		usedGroups:    map[string]bool{},
 		usedPools:     map[string]bool{},
 		onLayer4:      map[string]bool{},
 	}
 	for i := range c.Monitors {
 		v.monitors[c.Monitors[i].Name] = &c.Monitors[i]
+	}
+	for i := range c.MonitorGroups {
+		v.groups[c.MonitorGroups[i].Name] = &c.MonitorGroups[i]
 	}
 	for i := range c.Pools {
 		v.pools[c.Pools[i].Name] = &c.Pools[i]
@@ -45,6 +50,7 @@ func (c *Config) Validate() []Problem {
 	v.acme()
 	v.listeners()
 	v.eachMonitor()
+	v.eachMonitorGroup()
 	v.eachPool()
 	v.eachLoadBalancer()
 	v.zones()
@@ -58,12 +64,13 @@ type validator struct {
 	problems []Problem
 
 	monitors      map[string]*Monitor
+	groups        map[string]*MonitorGroup
 	pools         map[string]*Pool
 	loadBalancers map[string]*LoadBalancer
 	origins       map[string]bool // canonical names of the zones
 
-	usedMonitors, usedPools map[string]bool
-	onLayer4                map[string]bool // load balancers that a listener names
+	usedMonitors, usedGroups, usedPools map[string]bool
+	onLayer4                            map[string]bool // load balancers that a listener names
 }
 
 // bad notes that something at a place is wrong: "place: text".
@@ -431,6 +438,11 @@ func (v *validator) unused() {
 	for i, m := range v.c.Monitors {
 		if m.Name != "" && !v.usedMonitors[m.Name] {
 			v.warn(Place{}.Key("monitors").Item(i, m.Name), "not used by any pool")
+		}
+	}
+	for i, g := range v.c.MonitorGroups {
+		if g.Name != "" && !v.usedGroups[g.Name] {
+			v.warn(Place{}.Key("monitor_groups").Item(i, g.Name), "not used by any pool")
 		}
 	}
 	for i, p := range v.c.Pools {

@@ -263,11 +263,12 @@ func (v *validator) steered(at Place, policy SteeringPolicy, pool *Pool) {
 			v.wrong(at, pool.Name, "has no balancing_mode, which steering_policy capacity needs")
 		}
 	case SteerDynamicLatency:
-		m := v.monitors[pool.Monitor]
+		_, voting := v.probing(pool)
+		tcp := func(m *Monitor) bool { return m.Type == MonitorTCP }
 		switch {
-		case pool.Monitor == "":
+		case pool.Monitor+pool.MonitorGroup == "":
 			v.warn(at, "pool %q has no monitor: dynamic_latency never learns how far it is", pool.Name)
-		case m != nil && m.Type == MonitorTCP:
+		case slices.ContainsFunc(voting, tcp):
 			v.warn(at, "pool %q is probed by tcp, which measures to where TCP ends, perhaps a provider's edge: want an http, https or grpc monitor", pool.Name)
 		}
 	}

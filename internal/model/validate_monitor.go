@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -38,6 +39,9 @@ func (v *validator) monitor(at Place, m *Monitor) {
 	if slices.Contains(m.Type.Values(), string(m.Type)) {
 		v.monitorFit(at, m)
 	}
+	if m.TLS != "" {
+		enum(v, at.Key("tls"), m.TLS)
+	}
 	v.monitorRequest(at, m)
 }
 
@@ -56,11 +60,41 @@ func (v *validator) monitorFit(at Place, m *Monitor) {
 		{"expected_codes", m.ExpectedCodes != "", http, "http or https"},
 		{"expected_body", m.ExpectedBody != "", http, "http or https"},
 		{"follow_redirects", m.FollowRedirects, http, "http or https"},
-		{"allow_insecure", m.AllowInsecure, m.Type == MonitorHTTPS || grpc || http && m.FollowRedirects, "https or grpc"},
+		{"simulate_zone", m.SimulateZone, http, "http or https"},
+		{"allow_insecure", m.AllowInsecure, m.Type == MonitorHTTPS || grpc || m.ChoosesTLS() || http && m.FollowRedirects, "https, grpc, smtp or ldap"},
+		{"tls", m.TLS != "", m.ChoosesTLS(), "smtp or ldap"},
+		{"ldap", m.LDAP != (LDAPBind{}), m.Type == MonitorLDAP, "ldap"},
 	} {
 		if f.given && !f.fits {
 			v.bad(at.Key(f.key), "given with type %s: want it with %s only", m.Type, f.want)
 		}
+	}
+	if m.ChoosesTLS() && m.AllowInsecure && !m.OverTLS() {
+		v.bad(at.Key("allow_insecure"), "given with tls none: there is no certificate to verify")
+	}
+	if http && m.SimulateZone && m.AllowInsecure {
+		v.bad(at.Key("allow_insecure"), "given with simulate_zone: requests are never sent to an endpoint that is not verified")
+	}
+	if m.Type == MonitorLDAP {
+		v.ldap(at, m)
+	}
+}
+
+// ldap checks what only an ldap monitor has.
+func (v *validator) ldap(at Place, m *Monitor) {
+	if m.TLS == MonitorTLSAuto {
+		v.wrong(at.Key("tls"), m.TLS, "want none, starttls or implicit with type ldap")
+	}
+	at = at.Key("ldap")
+	v.pair(at, "bind_dn", m.LDAP.BindDN, "password_file", m.LDAP.PasswordFile)
+	switch dn := m.LDAP.BindDN; {
+	case len(dn) > 1024:
+		v.bad(at.Key("bind_dn"), "%d bytes long: want at most 1024", len(dn))
+	case !utf8.ValidString(dn) || strings.ContainsFunc(dn, unicode.IsControl):
+		v.bad(at.Key("bind_dn"), "want no control characters")
+	}
+	if m.LDAP.PasswordFile != "" && m.WayToTLS() == MonitorTLSNone {
+		v.warn(at.Key("password_file"), "given with tls none: each check sends the password in the clear")
 	}
 }
 

@@ -3,15 +3,12 @@ package model
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 )
 
 func (v *validator) eachPool() {
-	var monitors []string
-	for i := range v.c.Monitors {
-		monitors = append(monitors, v.c.Monitors[i].Name)
-	}
 	names := uniques{}
 	for i := range v.c.Pools {
 		p := &v.c.Pools[i]
@@ -21,12 +18,7 @@ func (v *validator) eachPool() {
 			names.add(v, at.Key("name"), p.Name, p.Name)
 		}
 		v.description(at.Key("description"), p.Description)
-		if p.Monitor != "" {
-			v.usedMonitors[p.Monitor] = true
-			if v.monitors[p.Monitor] == nil {
-				v.dangling(at.Key("monitor"), "monitor", p.Monitor, monitors)
-			}
-		}
+		v.poolMonitor(at, p)
 		v.poolTLS(at, p)
 		v.coordinates(at, p.Latitude, p.Longitude)
 		v.checkRegions(at.Key("check_regions"), p)
@@ -83,8 +75,10 @@ func (v *validator) poolTLS(at Place, p *Pool) {
 		}
 	}
 	v.pins(at.Key("pins"), p.TLS.Pins)
-	if !p.TLS.Empty() && !p.Protocol.OverTLS() {
-		v.bad(at, "given with protocol %s: want it with https, h2 or auto only", p.Protocol)
+	all, _ := v.probing(p)
+	unknown := len(all) == 0 && p.Monitor+p.MonitorGroup != "" // told already
+	if !p.TLS.Empty() && !p.Protocol.OverTLS() && !unknown && !slices.ContainsFunc(all, (*Monitor).OverTLS) {
+		v.bad(at, "given with protocol %s: want it with https, h2 or auto, or with a monitor that speaks TLS", p.Protocol)
 	}
 }
 
@@ -115,7 +109,7 @@ func (v *validator) checkRegions(at Place, p *Pool) {
 	if _, all := seen[string(AllRegions)]; all && len(p.CheckRegions) > 1 {
 		v.bad(at, "%s stands for every region: want it alone", AllRegions)
 	}
-	if len(p.CheckRegions) > 0 && p.Monitor == "" {
+	if len(p.CheckRegions) > 0 && p.Monitor+p.MonitorGroup == "" {
 		v.warn(at, "given without monitor: nothing is probed")
 	}
 }

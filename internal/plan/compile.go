@@ -51,6 +51,7 @@ func Compile(c *model.Config, before *Plan, t Tables) (*Plan, error) {
 		before:   make(map[string]*Pool),
 		pools:    make(map[string]*Pool, len(c.Pools)),
 		monitors: make(map[string]*model.Monitor, len(c.Monitors)),
+		groups:   make(map[string]*model.MonitorGroup, len(c.MonitorGroups)),
 	}
 	if before != nil {
 		k.plan.Revision = before.Revision + 1
@@ -60,6 +61,9 @@ func Compile(c *model.Config, before *Plan, t Tables) (*Plan, error) {
 	}
 	for i := range c.Monitors {
 		k.monitors[c.Monitors[i].Name] = &c.Monitors[i]
+	}
+	for i := range c.MonitorGroups {
+		k.groups[c.MonitorGroups[i].Name] = &c.MonitorGroups[i]
 	}
 	if err := k.loadKeys(); err != nil {
 		return nil, err
@@ -94,6 +98,7 @@ type compiler struct {
 	plan     *Plan
 	pools    map[string]*Pool
 	monitors map[string]*model.Monitor
+	groups   map[string]*model.MonitorGroup
 	keys     *affinity.Keys // of cookies, if they are needed
 
 	now    time.Time
@@ -120,15 +125,15 @@ func (k *compiler) pool(m *model.Pool) error {
 	if err != nil {
 		return err
 	}
-	monitor := k.monitors[m.Monitor]
+	watches := k.watches(m)
 	for i := range m.Endpoints {
-		e, err := k.endpoint(p, &m.Endpoints[i], m.DefaultPort(), monitor != nil)
+		e, err := k.endpoint(p, &m.Endpoints[i], m.DefaultPort(), len(watches) > 0)
 		if err != nil {
 			return fmt.Errorf("endpoint %q: %w", m.Endpoints[i].Name, err)
 		}
 		p.Endpoints = append(p.Endpoints, e)
 	}
-	if err := k.leave(p, m, monitor != nil); err != nil {
+	if err := k.leave(p, m, len(watches) > 0); err != nil {
 		return err
 	}
 	members := make([]health.Member, len(p.Endpoints))
@@ -140,18 +145,13 @@ func (k *compiler) pool(m *model.Pool) error {
 		if e.Enabled {
 			weights[i] = e.Weight
 		}
-		if monitor != nil && m.Enabled && (e.Enabled || e.Draining(k.now)) {
-			host, _, _ := model.SplitAddress(e.declared.Address) // valid: endpoint took it apart
-			name := m.TLS.ServerName
-			if p.TLS {
-				name = e.ServerName // probes judge the certificate that traffic meets
-			}
-			k.plan.Targets = append(k.plan.Targets, health.Target{
-				Key: e.Health.Key, Endpoint: e.Health, Monitor: monitor,
-				Host: host, Port: int(e.port), Name: e.name, HostHeader: e.Host,
-				SourceAddresses: k.plan.Config.Node.SourceAddresses,
-				TLS:             p.TLS, ServerName: name, RootCAs: roots, Certificate: certificate, Pins: m.TLS.Pins,
-			})
+		if !m.Enabled || !e.Enabled && !e.Draining(k.now) {
+			continue
+		}
+		for j := range watches {
+			t := k.target(p, e, &watches[j])
+			t.RootCAs, t.Certificate, t.Pins = roots, certificate, m.TLS.Pins
+			k.plan.Targets = append(k.plan.Targets, t)
 		}
 	}
 	switch p.Policy {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"math"
 	"net/netip"
 	"slices"
@@ -277,6 +278,68 @@ func TestCompileTargets(t *testing.T) {
 	}
 }
 
+// TestCompileTargetZone: a monitor that simulates requests asks by the pool's
+// protocol, for the name that clients of the pool ask for.
+func TestCompileTargetZone(t *testing.T) {
+	const balancers = `
+load_balancers:
+  - {name: off.example.com, enabled: false, proxied: true, default_pools: [main]}
+  - {name: dns.example.com, default_pools: [main]}
+  - {name: "*.example.com", proxied: true, default_pools: [main]}
+  - {name: other.example.com, proxied: true, default_pools: [other]}
+  - {name: WWW.example.com., proxied: true, default_pools: [other], rules: [{name: r, condition: ssl, overrides: {default_pools: [main]}}]}
+`
+	for _, c := range []struct {
+		name, monitor, pool string
+		protocol            model.PoolProtocol
+		zone                string
+	}{
+		{"h2c", "simulate_zone: true", "protocol: h2c", model.PoolH2C, "www.example.com"},
+		{"http", "simulate_zone: true", "protocol: http", model.PoolHTTP, "www.example.com"},
+		{"auto", "simulate_zone: true, type: https", "protocol: auto", model.PoolAuto, "www.example.com"},
+		{"not simulated", "simulate_zone: false", "protocol: h2c", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := compiled(t, "monitors: [{name: up, "+c.monitor+"}]\npools:\n  - {name: main, monitor: up, "+c.pool+
+				", endpoints: [{name: a, address: 192.0.2.1}]}\n  - {name: other, endpoints: [{name: a, address: 192.0.2.2}]}\n"+balancers, 1, tables(t))
+			if got := p.Targets[0]; got.Protocol != c.protocol || got.Zone != c.zone {
+				t.Errorf("the probe asks by %q for %q, want %q, %q", got.Protocol, got.Zone, c.protocol, c.zone)
+			}
+		})
+	}
+}
+
+// TestCompileTargetGroup: each enabled member of a group probes each endpoint,
+// those of one endpoint beside each other.
+func TestCompileTargetGroup(t *testing.T) {
+	p := compiled(t, `
+monitors: [{name: a}, {name: b, type: tcp}, {name: c, type: icmp_ping}, {name: d}]
+monitor_groups:
+  - name: g
+    members:
+      - {monitor: a, must_be_healthy: true}
+      - {monitor: b}
+      - {monitor: d, enabled: false}
+      - {monitor: c, monitoring_only: true}
+pools:
+  - {name: main, monitor_group: g, endpoints: [{name: x, address: 192.0.2.1}, {name: y, address: 192.0.2.2}, {name: z, address: 192.0.2.3, enabled: false}]}
+`, 1, tables(t))
+	var got []string
+	for _, target := range p.Targets {
+		got = append(got, fmt.Sprintf("%s by %s %s %v %v", target.Key.Endpoint, target.Member, target.Monitor.Type, target.MustBeHealthy, target.MonitoringOnly))
+	}
+	want := []string{
+		"x by a http true false", "x by b tcp false false", "x by c icmp_ping false true",
+		"y by a http true false", "y by b tcp false false", "y by c icmp_ping false true",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("targets = %q, want %q", got, want)
+	}
+	if v := p.Endpoints[0].Health.Verdict(); v != health.Unknown {
+		t.Errorf("verdict = %v, want unknown: a monitor is attached", v)
+	}
+}
+
 // TestCompileTargetServerName: a probe asks for the name that traffic asks
 // for, and its monitor's Host says nothing of it where traffic speaks TLS.
 func TestCompileTargetServerName(t *testing.T) {
@@ -290,6 +353,7 @@ func TestCompileTargetServerName(t *testing.T) {
 		{"endpoint's Host", "protocol: https", `address: 192.0.2.1, header: {Host: ["shop.example.com:8443"]}`, "shop.example.com"},
 		{"pool's name", "protocol: https, tls: {server_name: named.example.com}", `address: 192.0.2.1, header: {Host: [shop.example.com]}`, "named.example.com"},
 		{"pool without TLS", "protocol: http", "address: backend.example.com", ""},
+		{"pool with certificates for probes alone", "protocol: http, tls: {server_name: named.example.com}", "address: backend.example.com", "named.example.com"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := compiled(t, "monitors: ["+monitor+"]\npools: [{name: main, monitor: up, "+c.pool+", endpoints: [{name: a, "+c.endpoint+"}]}]\n", 1, tables(t))

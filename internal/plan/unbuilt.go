@@ -19,15 +19,6 @@ func Unbuilt(c *model.Config) []model.Problem {
 	for i := range c.Listeners {
 		u.listener(root.Key("listeners").Item(i, c.Listeners[i].Name), &c.Listeners[i])
 	}
-	for i := range c.Monitors {
-		m := &c.Monitors[i]
-		at := root.Key("monitors").Item(i, m.Name).Key("type")
-		switch m.Type {
-		case model.MonitorHTTP, model.MonitorHTTPS, model.MonitorTCP, model.MonitorGRPC:
-		default:
-			u.add(at, fmt.Sprintf("there are no %s probes; use http, https, tcp or grpc", m.Type))
-		}
-	}
 	for i := range c.Pools {
 		u.pool(root.Key("pools").Item(i, c.Pools[i].Name), &c.Pools[i])
 	}

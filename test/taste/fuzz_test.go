@@ -21,6 +21,7 @@ var fuzzed = []struct {
 	{"internal/config", 1, "YAML"},
 	{"internal/affinity", 2, "session cookies, files of keys"},
 	{"internal/rules", 2, "expressions, what they are run on"},
+	{"internal/health", 2, "replies of mail servers, answers of directories"},
 }
 
 func TestParsersAreFuzzed(t *testing.T) {

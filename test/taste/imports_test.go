@@ -124,6 +124,8 @@ var libraries = []struct {
 	{"github.com/prometheus", []string{"internal/telemetry"}, "counting is done by our own counters; Prometheus only reads them"},
 	{"github.com/cespare/xxhash/v2", []string{"internal/pick"}, "nodes must agree on hashes: there is one place that decides which"},
 	{"google.golang.org/grpc", []string{"internal/health", "test/grpc"}, "only the health check speaks gRPC, and the test of what carries it"},
+	{"github.com/go-ldap/ldap/v3", []string{"internal/health"}, "only a probe speaks LDAP, and no more of it than a bind or one search"},
+	{"github.com/go-asn1-ber/asn1-ber", []string{"internal/health"}, "a probe asks for StartTLS itself, as the LDAP library tells in a text what is wrong with a certificate"},
 	{"go.uber.org/goleak", []string{"test/lab"}, "tests look for what is left running; programs do not"},
 	{"golang.org/x/net", []string{"internal/h2", "internal/health", "internal/admin"}, "our HTTP/2 takes HPACK from it; endpoints are probed with it; the admin server bounds its connections"},
 	{"github.com/quic-go", []string{"internal/h3", "test/http"}, "QUIC is what HTTP/3 goes over, with QPACK: behind h3 it can be replaced, as its interface changes with each release; tests have a client of it"},
