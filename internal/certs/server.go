@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/asn1"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -274,46 +272,6 @@ func (s *Server) Collect(e *telemetry.Emitter, listener string) {
 // maxSubject bounds the subjects that are passed on in a header. Cut, one could
 // be taken for another, so that a longer one is refused.
 const maxSubject = 4096
-
-// ClientSubject returns the subject of the certificate that a client has shown,
-// if it has shown one that was verified: the text of RFC 4514, in the order of
-// the certificate from its end, in ASCII. What would not print is escaped.
-func ClientSubject(state *tls.ConnectionState) (verified bool, subject string) {
-	if len(state.VerifiedChains) == 0 || len(state.PeerCertificates) == 0 {
-		return false, ""
-	}
-	leaf := state.PeerCertificates[0]
-	var names pkix.RDNSequence
-	if _, err := asn1.Unmarshal(leaf.RawSubject, &names); err != nil {
-		// The certificate was parsed, so this cannot be; and it would say less.
-		return true, printable(leaf.Subject.String())
-	}
-	return true, printable(names.String())
-}
-
-// printable escapes what a header, or a terminal, could take for something else
-// (RFC 4514, section 2.4: a backslash and two digits).
-func printable(s string) string {
-	const hex = "0123456789ABCDEF"
-	var b []byte
-	for i := range len(s) {
-		c := s[i]
-		if c >= 0x20 && c < 0x7f {
-			if b != nil {
-				b = append(b, c)
-			}
-			continue
-		}
-		if b == nil {
-			b = append(make([]byte, 0, len(s)+16), s[:i]...)
-		}
-		b = append(b, '\\', hex[c>>4], hex[c&15])
-	}
-	if b == nil {
-		return s
-	}
-	return string(b)
-}
 
 // forwardSecret returns the suites of TLS 1.2 that keep past traffic secret
 // when the key leaks and that authenticate what they encrypt. Those of TLS 1.3

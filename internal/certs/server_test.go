@@ -171,7 +171,9 @@ func TestClientSubject(t *testing.T) {
 		{"a line break", pkix.RDNSequence{{attribute(cn, printableText(asn1.TagUTF8String, "a\r\nX-Admin: yes"))}}, `CN=a\0D\0AX-Admin: yes`},
 		{"a zero", pkix.RDNSequence{{attribute(cn, printableText(asn1.TagUTF8String, "a\x00b"))}}, `CN=a\00b`},
 		{"not ASCII", pkix.RDNSequence{{attribute(cn, "Zoë")}}, `CN=Zo\C3\AB`},
-		{"e-mail", pkix.RDNSequence{{attribute(mail, printableText(asn1.TagIA5String, "a@b.c"))}}, "1.2.840.113549.1.9.1=a@b.c"},
+		{"e-mail", pkix.RDNSequence{{attribute(mail, printableText(asn1.TagIA5String, "a@b.c"))}}, "emailAddress=a@b.c"},
+		{"a type without a name", pkix.RDNSequence{{attribute(asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 99999, 1}, printableText(asn1.TagIA5String, "x,y"))}}, "1.3.6.1.4.1.99999.1=#1603782c79"},
+		{"spaces and a number sign", pkix.RDNSequence{{attribute(cn, " # a ")}, {attribute(org, "#1")}}, `O=\#1,CN=\ # a\ `},
 		{"empty", pkix.RDNSequence{}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -201,5 +203,16 @@ func TestClientSubject(t *testing.T) {
 				t.Errorf("ClientSubject() = %v, %q, want %q", verified, got, c.want)
 			}
 		})
+	}
+}
+
+// Some releases of Go parse certificates with such a name.
+func TestDistinguishedNameWithoutText(t *testing.T) {
+	raw, err := asn1.Marshal(pkix.RDNSequence{{{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: 7}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := distinguishedName(raw), "CN=#020107"; got != want {
+		t.Errorf("distinguishedName() = %q, want %q", got, want)
 	}
 }
