@@ -162,12 +162,27 @@ func (k *compiler) pool(m *model.Pool) error {
 	case model.EndpointMaglev:
 		p.Maglev = pick.NewMaglev(keys, weights, 0)
 	}
+	p.Even = even(p.Endpoints)
 	// The other policies draw by weight too where there is nothing to hash.
 	p.Table = pick.NewAlias(weights)
 	p.Health = k.tables.Health.Pool(m.Name, members, m.MinimumEndpoints)
 	k.plan.Pools = append(k.plan.Pools, p)
 	k.pools[m.Name] = p
 	return nil
+}
+
+// even reports whether all endpoints that are enabled have the same weight.
+func even(endpoints []*Endpoint) bool {
+	var first *Endpoint
+	for _, e := range endpoints {
+		if first == nil && e.Enabled {
+			first = e
+		}
+		if e.Enabled && e.Weight != first.Weight {
+			return false
+		}
+	}
+	return true
 }
 
 func (k *compiler) endpoint(p *Pool, m *model.Endpoint, defaultPort int, monitored bool) (*Endpoint, error) {

@@ -114,9 +114,11 @@ type Pool struct {
 	Enabled   bool
 	Endpoints []*Endpoint // Endpoints[i].Slot == i
 	Policy    model.EndpointPolicy
-	Position  Position
-	WarmUp    time.Duration
-	Shedding  Shedding
+	// Even: all enabled endpoints have the same weight.
+	Even     bool
+	Position Position
+	WarmUp   time.Duration
+	Shedding Shedding
 	// Hash is the hash of Name, for what is drawn for each pool on its own.
 	Hash uint64
 

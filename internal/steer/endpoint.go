@@ -27,7 +27,9 @@ type endpoints struct {
 	ignore bool // of health: the last resort
 	room   bool // those that have no room are left out
 	not    int  // this slot is left out
+	query  bool // nothing open plays a part
 	now    time.Time
+	offers func(*plan.Endpoint) bool // those that do not are left out; nil for all
 }
 
 // endpointIn takes an endpoint of a pool, other than the one in slot not; nil
@@ -149,6 +151,9 @@ func (c *endpoints) byKey(hash uint64) (int, bool) {
 
 // usable reports whether the endpoint may be taken at all.
 func (c *endpoints) usable(slot int) bool {
+	if c.offers != nil && !c.offers(c.pool.Endpoints[slot]) {
+		return false
+	}
 	if slot == c.not || c.room && c.pool.Endpoints[slot].Load.Requests() >= int64(c.pool.Limits.Requests) {
 		return false
 	}
@@ -195,6 +200,9 @@ func (c *endpoints) rises(slot int, r Source) bool {
 // open returns what the pool's policy counts at the endpoint; 0 where it
 // counts nothing.
 func (c *endpoints) open(slot int) int64 {
+	if c.query {
+		return 0
+	}
 	switch c.pool.Policy {
 	case model.EndpointLeastOutstandingRequests:
 		return max(c.pool.Endpoints[slot].Load.Requests(), 0)

@@ -123,7 +123,7 @@ func (c *candidates) share(i int) float64 {
 // the pool now: with a plane that counts nothing, plain weights decide.
 func (c *candidates) weight(i int) float64 {
 	w := c.share(i)
-	if w < 0 {
+	if w < 0 || c.facts.Query {
 		return w
 	}
 	switch c.reason {

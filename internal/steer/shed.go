@@ -11,11 +11,13 @@ import (
 func (c *candidates) sheds(p *plan.Pool) bool {
 	s := &p.Shedding
 	switch {
+	case c.facts.Keyed && c.facts.Query: // nobody knows who has asked before: all are sessions
+		return s.Sessions > 0 && shed(c.facts.Key, p, s.Sessions)
 	case s.Share == 0:
 		return false
 	case c.facts.Keyed: // chance would send a key here and there
 		return shed(c.facts.Key, p, s.Share)
-	case s.ByClient && c.facts.Client.IsValid():
+	case (s.ByClient || c.facts.Query) && c.facts.Client.IsValid():
 		return shed(pick.HashAddr(c.facts.Client), p, s.Share)
 	}
 	return shed(c.salt, p, s.Share)

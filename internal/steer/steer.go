@@ -44,6 +44,10 @@ type Facts struct {
 	// true: the same key leads to the same endpoint on every node.
 	Key   uint64
 	Keyed bool
+	// Query says that an answer is wanted, not a connection (Answers): what it
+	// causes is not seen here, so that nothing open plays a part, and as resolvers
+	// keep it, what is shed is shed by address and not by chance.
+	Query bool
 }
 
 // Source is a source of random bits, such as *math/rand/v2.PCG. It is called

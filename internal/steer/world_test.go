@@ -101,6 +101,10 @@ func (w *world) build(name string, policy model.EndpointPolicy, minimum int, es 
 		}
 	}
 	p.Health = w.health.Pool(name, members, minimum)
+	p.Even = true
+	for i, e := range enabledOf(p, false) {
+		p.Even = p.Even && (i == 0 || e.Weight == enabledOf(p, false)[0].Weight)
+	}
 	switch policy {
 	case model.EndpointRoundRobin:
 		p.Rotation = pick.NewRotation(weights)
