@@ -327,3 +327,24 @@ func (p *process) usage() usage {
 	live := s["go_memstats_next_gc_bytes"] / (1 + s["go_gc_gogc_percent"]/100)
 	return usage{int(s["go_goroutines"] - kept), p.descriptors(), live}
 }
+
+// collectOften has nodes that the test starts collect garbage by Go's own rule, so
+// that what is known of the heap is never old: their own leaves much room.
+func collectOften(t *testing.T) { t.Setenv("GOGC", "100") }
+
+// leastUsage takes n steps, and returns the least of each figure that was seen after
+// one of them: what is kept. A single look may come upon a plan that its successor
+// has not replaced everywhere, or a heap as a collection amid a change found it.
+func (p *process) leastUsage(n int, step func()) usage {
+	p.t.Helper()
+	var least usage
+	for i := range n {
+		step()
+		u := p.usage()
+		if i == 0 {
+			least = u
+		}
+		least = usage{min(least.goroutines, u.goroutines), min(least.descriptors, u.descriptors), min(least.heap, u.heap)}
+	}
+	return least
+}

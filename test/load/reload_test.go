@@ -56,6 +56,7 @@ pools:
 // Reloads under load lose no request, over any protocol, and leave nothing
 // behind.
 func TestReload(t *testing.T) {
+	collectOften(t)
 	ca := lab.NewCA(t)
 	configs := reloadConfigs(ca.Issue(host), [2]string{serve(t, nil), serve(t, nil)})
 	p := start(t, configs[0])
@@ -69,23 +70,28 @@ func TestReload(t *testing.T) {
 		startLoad(t, "HTTP/1.1 over TLS", 4, secure(p.addr("secure"), ca.Client(host, "http/1.1")), time.Millisecond, mixed),
 		startHTTP2Load(t, 4, p.addr("secure"), ca.Client(host, "h2")),
 	}
-	reload := func(n int) {
-		for i := range n {
-			p.reload(configs[(i+1)%2])
-		}
+	next := 0
+	reload := func() {
+		next++
+		p.reload(configs[next%2])
 	}
-	reload(scaled(20, 50))
-	before := p.usage()
+	for range scaled(10, 40) {
+		reload()
+	}
+	before := p.leastUsage(10, reload)
 	began := time.Now()
-	count := scaled(40, 200)
-	reload(count)
+	count := scaled(30, 190)
+	for range count {
+		reload()
+	}
 	t.Logf("%d reloads, %v each", count, time.Since(began)/time.Duration(count))
-	for i := range 2 { // by the file alone
+	for range 2 { // by the file alone
 		n := p.count("configuration is in force")
-		p.write(configs[(count+1+i)%2])
+		next++
+		p.write(configs[next%2])
 		p.awaitPlan(n + 1)
 	}
-	after := p.usage()
+	after := p.leastUsage(10, reload)
 	for _, l := range loads {
 		l.wantNoFailure()
 	}
@@ -142,6 +148,7 @@ func startHTTP2Load(t testing.TB, n int, addr string, cfg *tls.Config) *load {
 // Upgraded connections outlive changes, which they do not keep alive, and end
 // with the node.
 func TestUpgradedOutliveReloads(t *testing.T) {
+	collectOften(t)
 	configs := reloadConfigs(lab.NewCA(t).Issue(host), [2]string{serve(t, nil), serve(t, nil)})
 	for i := range configs {
 		configs[i] = strings.Replace(configs[i], "shutdown_timeout: 5s", "shutdown_timeout: 1s", 1)
@@ -166,15 +173,19 @@ func TestUpgradedOutliveReloads(t *testing.T) {
 		}
 	}
 	echo()
-	count := scaled(60, 300)
-	var early usage
-	for i := range count {
-		p.reload(configs[(i+1)%2])
-		if i == count/5 {
-			early = p.usage()
-		}
+	next := 0
+	reload := func() {
+		next++
+		p.reload(configs[next%2])
 	}
-	late := p.usage()
+	for range 12 {
+		reload()
+	}
+	early := p.leastUsage(12, reload)
+	for range scaled(24, 264) {
+		reload()
+	}
+	late := p.leastUsage(12, reload)
 	echo()
 	t.Logf("early %+v, late %+v", early, late)
 	if late.goroutines > early.goroutines+early.goroutines/10 {

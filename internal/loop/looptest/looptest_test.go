@@ -26,7 +26,11 @@ func TestWatch(t *testing.T) {
 			}
 		}, ""},
 		{"channel", func(_ loop.Driver, until <-chan struct{}) { <-until }, "chan receive"},
-		{"sleep", func(loop.Driver, <-chan struct{}) { time.Sleep(200 * time.Millisecond) }, "sleep"},
+		{"sleep", func(_ loop.Driver, until <-chan struct{}) {
+			for len(until) == 0 {
+				time.Sleep(200 * time.Millisecond)
+			}
+		}, "sleep"},
 		{"lock", func(_ loop.Driver, until <-chan struct{}) {
 			var mu sync.Mutex
 			mu.Lock()
@@ -63,6 +67,9 @@ func TestWatch(t *testing.T) {
 				close(done)
 			})
 			time.Sleep(100 * time.Millisecond)
+			if c.found != "" { // a busy machine may leave little time for looking
+				w.awaitFound(t)
+			}
 			until <- struct{}{}
 			close(until)
 			<-done
@@ -71,6 +78,22 @@ func TestWatch(t *testing.T) {
 				t.Errorf("found %q, want %q", stacks, c.found)
 			}
 		})
+	}
+}
+
+// awaitFound waits until the watch has something to report.
+func (w *Watch) awaitFound(t *testing.T) {
+	t.Helper()
+	found := func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.stacks) > 0
+	}
+	for deadline := time.Now().Add(20 * time.Second); !found(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Error("nothing was found within 20 s")
+			return
+		}
 	}
 }
 
