@@ -171,12 +171,14 @@ const (
 	mostSteps = 1 << 30
 )
 
-// over makes one connection to an address and attacks over it. It returns how
-// many frames it has written, and an error if there was no connection.
-func (a attack) over(ctx context.Context, addr string) (int64, error) {
+// over makes one connection to an address, from that of an attacker, and attacks over
+// it. It returns how many frames it has written, and an error if there was no
+// connection.
+func (a attack) over(ctx context.Context, attacker int, addr string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectionLasts)
 	defer cancel()
-	raw, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+attacker))}}
+	raw, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return 0, err
 	}
@@ -227,7 +229,7 @@ func runAttack(args []string) error {
 	f := flag.NewFlagSet(attackCommand, flag.ContinueOnError)
 	addr := f.String("addr", "", "`address` to connect to")
 	name := f.String("name", "", "which attack")
-	n := f.Int("attackers", 0, "how many")
+	n := f.Int("attackers", 0, "how many, each with an address of its own, up to 254")
 	longest := f.Duration("longest", 0, "how long at most")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -249,10 +251,10 @@ func runAttack(args []string) error {
 	var connections, frames atomic.Int64
 	var all sync.WaitGroup
 	began := time.Now()
-	for range *n {
+	for i := range *n {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				written, err := a.over(ctx, *addr)
+				written, err := a.over(ctx, i, *addr)
 				if err != nil {
 					// Asking again at once would only cost the attackers' core.
 					select {

@@ -35,6 +35,7 @@ type conn struct {
 	fresh        []*Stream     // whose tasks are to be started
 	stillborn    *Stream       // one of them that was reset by the frame at hand
 	floods       floods
+	flooded      func(error)   // told of the flood that ends the connection; may be nil
 	now          loop.Time     // when the last bytes came
 	worked       time.Duration // on what came, since the last Yield
 	workedAt     loop.Time
@@ -502,6 +503,9 @@ func (c *conn) end(err error) (inOrder bool) {
 			event = EventProtocol
 		}
 		c.count(event)
+		if c.flooded != nil && event.isFlood() {
+			c.flooded(e)
+		}
 		c.append(appendGoAway(c.output().b, c.lastID, e.Code, e.Reason))
 		inOrder = true
 	case err == ErrIdle || err == errDrained:

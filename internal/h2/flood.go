@@ -98,6 +98,9 @@ func (e Event) String() string {
 	return "invalid"
 }
 
+// isFlood reports whether the other end did too much of what brings nothing.
+func (e Event) isFlood() bool { return e >= EventRapidReset && e <= EventControlFlood }
+
 // floodWindow is the time over which floods are counted.
 const floodWindow = 10 * time.Second
 

@@ -18,6 +18,10 @@ func NewServer(d loop.Driver, nc loop.Conn, cfg *Config, handle func(*Stream)) *
 	return s
 }
 
+// OnFlood has f told why, once the connection ends because the client did too much of
+// what brings nothing. f must not wait, nor use the server. It is set before Serve.
+func (s *Server) OnFlood(f func(error)) { s.c.flooded = f }
+
 // Serve serves the connection until it is over and all handlers have returned.
 // already are bytes that were read from it before. The connection is closed. The
 // error is nil if it was drained.

@@ -47,6 +47,13 @@ func byClient(err error) bool {
 	return errors.As(err, &s) && s.Remote
 }
 
+// IsFlood reports whether we ended a connection because the client did too much of
+// what brings nothing.
+func IsFlood(err error) bool {
+	var e *quic.ApplicationError
+	return errors.As(err, &e) && !e.Remote && code(e.ErrorCode) == codeExcessiveLoad
+}
+
 // IsTimeout reports whether a connection ended because nothing came in time.
 func IsTimeout(err error) bool {
 	var handshake *quic.HandshakeTimeoutError

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"runtime"
 	"sync/atomic"
+	"time"
 
 	"fairlead/internal/certs"
 	"fairlead/internal/loop"
@@ -21,10 +22,11 @@ type client struct {
 	peer netip.AddrPort
 	tls  *tls.ConnectionState // nil where it speaks plain HTTP
 
-	preamble  bool       // a header of the PROXY protocol is to come
-	counted   netip.Addr // among the connections of one client; invalid where it is not
-	certified bool       // it has shown a certificate that was verified
-	subject   string     // of that
+	preamble  bool          // a header of the PROXY protocol is to come
+	counted   netip.Addr    // among the connections of one client; invalid where it is not
+	delay     time.Duration // before anything is done for it, as the client has flooded us
+	certified bool          // it has shown a certificate that was verified
+	subject   string        // of that
 
 	resume   func()       // run, as a value that is made once
 	begun    bool         // the wait for this request's first bytes has begun
@@ -75,6 +77,10 @@ func (k *client) begin(set *settings) {
 			k.c.Abort()
 			return true
 		}
+		if k.delay > 0 {
+			k.d.Sleep(k.delay)
+			k.deadline = k.deadline.Add(k.delay)
+		}
 		if set.tls != nil && !k.secure(set) {
 			return true
 		}
@@ -113,7 +119,7 @@ func (k *client) end() {
 	k.c.Release()
 	k.c.Close()
 	if k.counted.IsValid() {
-		k.ln.perClient.leave(k.counted)
+		k.ln.perClient.Leave(k.counted)
 	}
 	k.ln.stats.open.Add(-1)
 	k.ln.sessions.Done()

@@ -53,6 +53,7 @@ func (c h2conn) abort()     { c.Abort() }
 // which some may have been read.
 func (k *client) serveHTTP2(set *settings, already []byte) {
 	s := h2.NewServer(k.d, k.c, set.h2, k.stream)
+	s.OnFlood(k.flooded)
 	c := h2conn{s}
 	k.ln.enter(c)
 	defer k.ln.leave(c)

@@ -191,8 +191,12 @@ type quicClient struct {
 
 // enter counts the connection as one of its client's, unless there are too many.
 func (k *quicClient) enter(a netip.Addr, set *settings) bool {
-	if !k.ln.perClient.enter(a, set.ConnectionsPerClient) {
+	if !k.ln.perClient.Enter(a, set.ConnectionsPerClient) {
 		k.ln.stats.limits[limitPerClient].Inc()
+		return false
+	}
+	if _, ok := k.ln.admitAfterFlood(a, set, 0); !ok { // QUIC asks again by itself
+		k.ln.perClient.Leave(a)
 		return false
 	}
 	k.counted = a
@@ -214,7 +218,10 @@ func (k *quicClient) Begin(c *h3.Conn) bool {
 func (k *quicClient) End(err error) {
 	l := k.ln
 	if k.counted.IsValid() {
-		l.perClient.leave(k.counted)
+		l.perClient.Leave(k.counted)
+		if h3.IsFlood(err) {
+			l.flooded(k.counted, err)
+		}
 	}
 	l.stats.open.Add(-1)
 	l.stats.http3Open.Add(-1)

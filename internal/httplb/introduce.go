@@ -35,12 +35,19 @@ func (k *client) introduced(set *settings) bool {
 	return k.count(set)
 }
 
-// count counts the connection among those of its client, unless there are too many.
+// count counts the connection among those of its client, unless there are too many,
+// or would come too fast after a flood.
 func (k *client) count(set *settings) bool {
-	if !k.ln.perClient.enter(k.peer.Addr(), set.ConnectionsPerClient) {
+	a := k.peer.Addr()
+	if !k.ln.perClient.Enter(a, set.ConnectionsPerClient) {
 		k.ln.stats.limits[limitPerClient].Inc()
 		return false
 	}
-	k.counted = k.peer.Addr()
+	wait, ok := k.ln.admitAfterFlood(a, set, mostDelay)
+	if !ok {
+		k.ln.perClient.Leave(a)
+		return false
+	}
+	k.counted, k.delay = a, wait
 	return true
 }

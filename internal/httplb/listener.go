@@ -16,6 +16,7 @@ import (
 	"fairlead/internal/h3"
 	"fairlead/internal/loop"
 	"fairlead/internal/model"
+	"fairlead/internal/perclient"
 	"fairlead/internal/plan"
 )
 
@@ -30,7 +31,8 @@ type listener struct {
 
 	draining  atomic.Bool
 	told      atomic.Int64 // when a request was explained last
-	perClient clients
+	perClient perclient.Counter
+	flooders  perclient.Flooders
 	sessions  sync.WaitGroup
 
 	mu   sync.Mutex // guards what follows

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"fairlead/internal/affinity"
 	"fairlead/internal/h1"
@@ -20,6 +21,7 @@ type limit int
 const (
 	limitConnections limit = iota
 	limitPerClient
+	limitAfterFlood
 	limitHeaderBytes
 	limitHeaderCount
 	limitHeaderTimeout
@@ -33,7 +35,7 @@ const (
 )
 
 func (l limit) String() string {
-	return [...]string{"connections", "connections_per_client", "header_bytes", "header_count", "header_timeout", "tls_handshake_timeout",
+	return [...]string{"connections", "connections_per_client", "connections_after_flood", "header_bytes", "header_count", "header_timeout", "tls_handshake_timeout",
 		"idle_timeout", "body_timeout", "send_timeout", "upgrade_idle_timeout", "concurrent_streams"}[l]
 }
 
@@ -203,6 +205,7 @@ func gauge(name, help string, labels ...string) *telemetry.Desc {
 var (
 	descAccepted   = counter("fairlead_http_connections_total", "Connections accepted.", "listener")
 	descOpen       = gauge("fairlead_http_connections_open", "Connections open now.", "listener")
+	descFlooders   = gauge("fairlead_http_flooding_clients", "Clients that had a connection ended for a flood in the last 10 s.", "listener")
 	descUpgraded   = gauge("fairlead_http_upgraded_open", "Upgraded connections (WebSocket) open now.", "listener")
 	descHandshakes = counter("fairlead_http_tls_failed_total", "TLS handshakes with clients that failed.", "listener")
 	descPreambles  = counter("fairlead_http_proxy_headers_failed_total", "Connections of trusted proxies without a right header of the PROXY protocol.", "listener")
@@ -240,6 +243,7 @@ var (
 func (p *Plane) Collect(e *telemetry.Emitter) {
 	for _, l := range p.current() {
 		l.stats.collect(e, l.name())
+		e.Gauge(descFlooders, float64(l.flooders.Count(time.Now())), l.name())
 		if tls := l.set.Load().tls; tls != nil {
 			tls.Collect(e, l.name())
 		}

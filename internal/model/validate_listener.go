@@ -362,6 +362,7 @@ func (v *validator) limits(at Place, l *Limits) {
 	within(v, at.Key("upgrade_idle_timeout"), l.UpgradeIdleTimeout, time.Second, 168*time.Hour)
 	within(v, at.Key("connections"), l.Connections, 1, 10_000_000)
 	within(v, at.Key("connections_per_client"), l.ConnectionsPerClient, 1, 10_000_000)
+	within(v, at.Key("connections_after_flood"), l.ConnectionsAfterFlood, 1, 1_000_000)
 	within(v, at.Key("concurrent_streams"), l.ConcurrentStreams, 1, 10_000)
 }
 

@@ -31,6 +31,9 @@ type attacked struct {
 // listeners of attacked nodes: HTTP/2 agreed on by TLS, and with prior knowledge.
 var h2listeners = []string{"secure", "plain"}
 
+// manyAgain lets attackers come again as fast as they can.
+const manyAgain = "connections_after_flood: 1000000"
+
 func startAttacked(t *testing.T, keys string) *attacked {
 	t.Helper()
 	release := make(chan struct{})
@@ -319,7 +322,7 @@ func TestFloods(t *testing.T) {
 		lasting   = 250 * time.Millisecond
 		most      = 100_000 // steps on a connection
 	)
-	n := startAttacked(t, "")
+	n := startAttacked(t, limits(manyAgain))
 	stop := n.normal(t)
 	defer stop()
 	heap := live()
@@ -402,7 +405,7 @@ func (a *attacked) settled(t *testing.T) {
 
 // An attacker that makes the node answer and reads nothing.
 func TestFloodOfAnswersUnread(t *testing.T) {
-	n := startAttacked(t, "")
+	n := startAttacked(t, limits(manyAgain))
 	stop := n.normal(t)
 	defer stop()
 	for _, listener := range h2listeners {
@@ -455,7 +458,7 @@ func TestShutWindows(t *testing.T) {
 		t.Run(listener, func(t *testing.T) {
 			// The time-out is the default, so that none ends while others are
 			// opened, be the machine ever so busy.
-			n := startAttacked(t, "")
+			n := startAttacked(t, limits(manyAgain))
 			stop := n.normal(t)
 			defer stop()
 			heap := live()
@@ -476,7 +479,7 @@ func TestShutWindowsEnd(t *testing.T) {
 	t.Parallel()
 	const streams = 50
 	for _, listener := range h2listeners {
-		n := startAttacked(t, limits("body_timeout: 1s"))
+		n := startAttacked(t, limits("body_timeout: 1s, "+manyAgain))
 		n.shut(t, listener, streams)
 		n.AwaitMetric(streams, "fairlead_http2_events_total", "listener", listener, "event", "write_timeout")
 		n.settled(t)
@@ -521,7 +524,7 @@ func TestSlowHTTP2(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			n := startAttacked(t, limits("header_timeout: 1s, body_timeout: 1s, idle_timeout: 2s"))
+			n := startAttacked(t, limits("header_timeout: 1s, body_timeout: 1s, idle_timeout: 2s, "+manyAgain))
 			nc, err := n.dial("secure")
 			if err != nil {
 				t.Fatal(err)

@@ -210,6 +210,25 @@ func TestLimitsOfHTTP3(t *testing.T) {
 		lab.Await(t, "one to be gone", func() bool { return s.Status().Listeners[0].OpenConnections == 1 })
 		equal(t, "a next one", s.dial3(t).ask("/").status(), "200")
 	})
+	t.Run("connections after a flood", func(t *testing.T) {
+		t.Parallel()
+		s := site{endpoints: []string{lab.NewOrigin(t, lab.Echo).Addr}, tls: true, listener: limits("connections_after_flood: 1")}.start(t)
+		kept := s.dial3(t)
+		c := s.dial3(t)
+		for c.Context().Err() == nil { // streams of a type that nobody knows
+			if st, err := c.OpenUniStreamSync(c.Context()); err == nil {
+				st.Write([]byte{0x21})
+				st.Close()
+			}
+		}
+		lab.Await(t, "the flood to be known", func() bool { return s.Metric("fairlead_http_flooding_clients") == 1 })
+		for s.limited("connections_after_flood") == 0 {
+			if c, err := s.tryDial3(t, nil); err == nil {
+				c.CloseWithError(0x100, "")
+			}
+		}
+		equal(t, "a connection that it has", kept.ask("/").status(), "200")
+	})
 	t.Run("heads", func(t *testing.T) {
 		t.Parallel()
 		s := site{endpoints: []string{lab.NewOrigin(t, lab.Echo).Addr}, tls: true,

@@ -46,6 +46,8 @@ var layers = []layer{
 		"it turns names into addresses for whoever asks"},
 	{"internal/rules", []string{"internal/model"},
 		"it tells whether an expression is true; whose expression it is and what follows from it is for the plan and the planes"},
+	{"internal/perclient", nil,
+		"it remembers addresses; what they may do, and what they have done, is for whoever accepts connections"},
 	{"internal/proxyproto", nil,
 		"it reads a header out of bytes, for whoever has accepted them"},
 	{"internal/telemetry", []string{"internal/model"},
@@ -65,7 +67,7 @@ var layers = []layer{
 		"the choice is a function of the plan and the tables, so that all planes share it and a recorded one can be replayed"},
 
 	// Planes: they know the engine and never each other.
-	{"internal/httplb", []string{"internal/model", "internal/affinity", "internal/rules", "internal/proxyproto", "internal/plan", "internal/steer", "internal/health", "internal/load", "internal/h1", "internal/fields", "internal/h2", "internal/h3", "internal/loop", "internal/telemetry", "internal/certs"},
+	{"internal/httplb", []string{"internal/model", "internal/affinity", "internal/rules", "internal/proxyproto", "internal/perclient", "internal/plan", "internal/steer", "internal/health", "internal/load", "internal/h1", "internal/fields", "internal/h2", "internal/h3", "internal/loop", "internal/telemetry", "internal/certs"},
 		"a plane knows the engine that all planes share, the vocabulary, and no other plane; it neither reads files nor answers operators"},
 	{"internal/admin", []string{"internal/model", "internal/plan", "internal/health", "internal/load", "internal/resolve", "internal/telemetry"},
 		"it shows the plan and the tables as they are, and must not reach into the planes to do so"},
