@@ -446,6 +446,8 @@ func Sensitive(name string) bool {
 	return false
 }
 
-// String and Bytes lend bytes as a string and the other way round.
+// String lends bytes as a string.
 func String(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
-func Bytes(s string) []byte  { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
+// Bytes lends a string as bytes.
+func Bytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

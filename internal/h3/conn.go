@@ -161,7 +161,7 @@ func (c *Conn) tell(b []byte) error {
 
 // close ends the connection for a reason.
 func (c *Conn) close(why code, text string) {
-	c.q.CloseWithError(quic.ApplicationErrorCode(why), text)
+	_ = c.q.CloseWithError(quic.ApplicationErrorCode(why), text) // it has no error
 }
 
 // breach ends the connection, as the client breaks the protocol.

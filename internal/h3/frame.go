@@ -48,9 +48,6 @@ func appendFrame(b []byte, t uint64, length int) []byte {
 	return quicvarint.Append(quicvarint.Append(b, t), uint64(length))
 }
 
-// maxFrameHeader is the longest header of a frame.
-const maxFrameHeader = 16
-
 // takeUni takes the client's unidirectional streams.
 func (c *Conn) takeUni() {
 	for {
@@ -60,32 +57,30 @@ func (c *Conn) takeUni() {
 		}
 		c.task(func() {
 			defer s.ReleaseStreamCredit()
-			c.uni(s)
+			_ = c.uni(s) // what it was, the connection was told
 		})
 	}
 }
 
-// uni reads a unidirectional stream to its end.
-func (c *Conn) uni(s *quic.ReceiveStream) {
+// uni reads a unidirectional stream to its end, and returns why that came.
+func (c *Conn) uni(s *quic.ReceiveStream) error {
 	r := quicvarint.NewReader(&chunked{r: s})
 	t, err := quicvarint.Read(r)
 	if err != nil {
 		c.flood(EventStreamFlood) // it has no type: RFC 9114 section 6.2 lets it be
-		return
+		return err
 	}
 	switch t {
 	case streamControl, streamEncoder, streamDecoder:
 	case streamPush:
-		c.breach(codeStreamCreation, "push from a client")
-		return
+		return c.breach(codeStreamCreation, "push from a client")
 	default:
 		s.CancelRead(quic.StreamErrorCode(codeStreamCreation))
 		c.flood(EventStreamFlood)
-		return
+		return nil
 	}
 	if !c.only(t) {
-		c.breach(codeStreamCreation, "stream of a type twice")
-		return
+		return c.breach(codeStreamCreation, "stream of a type twice")
 	}
 	switch t {
 	case streamControl:
@@ -96,8 +91,9 @@ func (c *Conn) uni(s *quic.ReceiveStream) {
 		err = c.readDecoder(r)
 	}
 	if err != errBreach && c.q.Context().Err() == nil {
-		c.breach(codeClosedCritical, "critical stream was closed")
+		return c.breach(codeClosedCritical, "critical stream was closed")
 	}
+	return err
 }
 
 // only reports whether a critical stream is the first of its type.

@@ -22,7 +22,9 @@ type Socket struct {
 
 // quicLog keeps quic-go from writing about small buffers to the standard log: see
 // Socket.Buffers.
-var quicLog = sync.OnceFunc(func() { os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true") })
+var quicLog = sync.OnceFunc(func() {
+	_ = os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true") // at worst it is written
+})
 
 // Open binds an address; an invalid Addr is all addresses of both families.
 // Packets are taken from it once there is a server.
@@ -74,7 +76,9 @@ func (s *Socket) Buffers() (received, sent int) {
 	if err != nil {
 		return 0, 0
 	}
-	raw.Control(func(fd uintptr) { received, sent = bufferSizes(fd) })
+	if err := raw.Control(func(fd uintptr) { received, sent = bufferSizes(fd) }); err != nil {
+		return 0, 0
+	}
 	return received, sent
 }
 

@@ -246,6 +246,7 @@ func (k *quicClient) Serve(st *h3.Stream) {
 	s.st, s.ln, s.set = st, k.ln, k.ln.set.Load()
 	s.name = protocolThree
 	s.x.attach(k.client)
+	s.x.peer = k.c.Remote() // clients move, and prove their new address
 	s.serve()
 	s.close()
 }

@@ -384,6 +384,63 @@ func TestCertificatesOfHTTP3(t *testing.T) {
 	})
 }
 
+// Who has shown a certificate is asked for it with each connection: a session would
+// outlive the authority that has vouched for it.
+func TestNoResumptionWithClientCertificates(t *testing.T) {
+	t.Parallel()
+	clients := lab.NewCA(t)
+	alice := clients.Issue("alice")
+	s := site{endpoints: []string{lab.NewOrigin(t, lab.Echo).Addr}, tls: true,
+		listener: fmt.Sprintf("client_certificates: {ca: %q}", clients.File)}.start(t)
+	sessions := tls.NewLRUClientSessionCache(10)
+	for range 2 {
+		tr := s.transport3(t)
+		tr.TLSClientConfig.ClientSessionCache = sessions
+		res, err := shown(clientOver(tr), alice).Get(s.url("/"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		equal(t, "session is resumed", res.TLS.DidResume, false)
+		tr.CloseIdleConnections()
+	}
+}
+
+// A client that moves keeps its connection, and is known by where it is.
+func TestClientMoves(t *testing.T) {
+	t.Parallel()
+	s := site{endpoints: []string{lab.NewOrigin(t, lab.Echo).Addr}, tls: true}.start(t)
+	c := s.dial3(t)
+	equal(t, "status", c.ask("/before").status(), "200")
+	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := &quic.Transport{Conn: udp}
+	t.Cleanup(func() {
+		tr.Close()
+		udp.Close()
+	})
+	path, err := c.AddPath(tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := path.Probe(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := path.Switch(); err != nil {
+		t.Fatal(err)
+	}
+	lab.Await(t, "a request from the new address", func() bool {
+		equal(t, "status", c.ask("/after").status(), "200")
+		log := s.AccessLog(2)
+		return log[len(log)-1]["peer"] == udp.LocalAddr().String()
+	})
+	equal(t, "connections", s.Metric("fairlead_http_connections_total"), 1)
+}
+
 // switchedSite is a site whose file has HTTP/3 on or off.
 type switchedSite struct {
 	t          *testing.T
