@@ -44,7 +44,6 @@ type Conn struct {
 	mu       sync.Mutex // guards what follows
 	live     int        // requests that are served
 	next     quic.StreamID
-	answered time.Time // when the last request ended
 	idle     *time.Timer
 	draining bool
 	rejects  bool          // requests are not taken any more
@@ -194,7 +193,6 @@ func (c *Conn) begin(id quic.StreamID) bool {
 func (c *Conn) ended() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.answered = time.Now()
 	if c.live--; c.live > 0 {
 		return
 	}
@@ -241,8 +239,8 @@ func (c *Conn) drain() {
 	// Nothing that the client sends after it has read the first GOAWAY is a
 	// request, and by the second everything before has come.
 	c.goAway(lastStream)
-	if !c.pause(min(2*c.q.ConnectionStats().SmoothedRTT+10*time.Millisecond, drainTimeout)) {
-		return
+	if !c.pause(min(max(2*c.q.ConnectionStats().SmoothedRTT, goAwayGrace), drainTimeout)) {
+		return // as the client has closed it, which it may do at once
 	}
 	c.mu.Lock()
 	c.rejects = true
@@ -257,18 +255,15 @@ func (c *Conn) drain() {
 	case <-c.q.Context().Done():
 		return
 	}
-	c.mu.Lock()
-	answered := c.answered
-	c.mu.Unlock()
 	// What was written is not delivered yet, and nothing tells when it is. Who has
-	// it all closes the connection, or has had time to ask for what was lost.
-	if answered.IsZero() || c.pause(min(max(8*c.q.ConnectionStats().SmoothedRTT, minLinger), drainTimeout)-time.Since(answered)) {
+	// it all closes the connection, or has had time to ask for what was lost; and a
+	// request that comes late is told that it may be sent again.
+	if c.pause(min(max(8*c.q.ConnectionStats().SmoothedRTT, minLinger), drainTimeout)) {
 		c.close(codeNo, "")
 	}
 }
 
-// minLinger is how long a connection is kept at least behind its last answer, for
-// what has to be sent again.
+// minLinger is how long a connection is kept at least behind its last answer.
 const minLinger = 250 * time.Millisecond
 
 // pause waits, and reports whether the connection is still there.

@@ -78,8 +78,11 @@ const (
 	// uniStreams bounds the client's unidirectional streams: three have a use.
 	uniStreams = 8
 
-	// drainTimeout bounds the time between the two GOAWAYs of a drain, and how
-	// long a client may take to close a connection after them.
+	// goAwayGrace is the least time between the two GOAWAYs of a drain. A client
+	// may be about to send a request, most of all one that has just connected.
+	goAwayGrace = time.Second
+	// drainTimeout is the most, and how long a client may take to close a
+	// connection after them.
 	drainTimeout = 2 * time.Second
 	// handshakeGrace is how long handshakes that go on may take to end when a
 	// server stops accepting.

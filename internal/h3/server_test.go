@@ -392,11 +392,13 @@ func TestDrain(t *testing.T) {
 	r.within("it is done", r.server.Done())
 }
 
-// A client that is connecting when a drain begins gets its answer.
+// A client that is connecting when a drain begins gets its answer, though it is not
+// quick to ask.
 func TestDrainServesNewcomers(t *testing.T) {
 	r := newRig(t, nil, nil)
 	r.server.Drain(2 * time.Second)
 	c := r.dial()
+	time.Sleep(200 * time.Millisecond) // thinks
 	if res := read(t, c.request(true, head("GET"))); res.heads[0][":status"] != "204" {
 		t.Errorf("answer %v", res.heads)
 	}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"fairlead/internal/certs"
@@ -164,9 +165,7 @@ func (h *http3) Admit(from netip.AddrPort, proven bool) h3.Peer {
 		l.stats.limits[limitConnections].Inc()
 		return nil
 	}
-	if set.proxyProtocol && isTrusted(from.Addr(), set.TrustedProxies) {
-		// QUIC has no place for a header that says who the client is, and without
-		// one anybody behind the proxy could say in X-Forwarded-For who they are.
+	if set.mustIntroduce(from.Addr()) {
 		l.stats.preambles.Inc()
 		return nil
 	}
@@ -187,6 +186,14 @@ type quicClient struct {
 	counted netip.Addr // as one of the client's; invalid until then
 	c       *h3.Conn
 	client  *client // as requests know it
+	refused atomic.Bool
+}
+
+// mustIntroduce reports whether connections from a have to say who the client is. QUIC
+// has no place for that, and without it anybody behind the proxy could say in
+// X-Forwarded-For who they are.
+func (s *settings) mustIntroduce(a netip.Addr) bool {
+	return s.proxyProtocol && isTrusted(a, s.TrustedProxies)
 }
 
 // enter counts the connection as one of its client's, unless there are too many.
@@ -242,11 +249,20 @@ func (k *quicClient) End(err error) {
 // Serve implements h3.Peer.
 func (k *quicClient) Serve(st *h3.Stream) {
 	defer k.ln.recovered() // the stream, which has not ended, is reset
+	// Clients move, and prove the address that they move to.
+	from := k.c.Remote()
+	if k.ln.set.Load().mustIntroduce(from.Addr()) {
+		if !k.refused.Swap(true) {
+			k.ln.stats.preambles.Inc()
+			k.c.Abort()
+		}
+		return
+	}
 	s := muxstreams.Get().(*muxstream)
 	s.st, s.ln, s.set = st, k.ln, k.ln.set.Load()
 	s.name = protocolThree
 	s.x.attach(k.client)
-	s.x.peer = k.c.Remote() // clients move, and prove their new address
+	s.x.peer = from
 	s.serve()
 	s.close()
 }

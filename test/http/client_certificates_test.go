@@ -174,3 +174,25 @@ func TestClientCertificatesWithOpenSSL(t *testing.T) {
 		}
 	}
 }
+
+// Who has shown a certificate is asked for it with each connection: a session would
+// outlive the authority that has vouched for it.
+func TestNoResumptionWithClientCertificates(t *testing.T) {
+	t.Parallel()
+	clients := lab.NewCA(t)
+	alice := clients.Issue("alice")
+	s := site{endpoints: []string{lab.NewOrigin(t, lab.Echo).Addr}, tls: true,
+		listener: fmt.Sprintf("client_certificates: {ca: %q}", clients.File)}.start(t)
+	sessions := tls.NewLRUClientSessionCache(10)
+	for range 2 {
+		tr := s.transport3(t)
+		tr.TLSClientConfig.ClientSessionCache = sessions
+		res, err := shown(clientOver(tr), alice).Get(s.url("/"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		equal(t, "session is resumed", res.TLS.DidResume, false)
+		tr.CloseIdleConnections()
+	}
+}

@@ -290,20 +290,6 @@ func TestLimitsOfHTTP3(t *testing.T) {
 	})
 }
 
-// Nobody can say in QUIC who is behind a trusted proxy whose connections have to
-// begin with that; others are clients as over TCP.
-func TestProxyProtocolAndHTTP3(t *testing.T) {
-	t.Parallel()
-	o := lab.NewOrigin(t, lab.Echo)
-	s := site{endpoints: []string{o.Addr}, tls: true, listener: "accept_proxy_protocol: true, trusted_proxies: [127.0.0.0/8]"}.start(t)
-	if _, err := s.tryDial3(t, nil); err == nil {
-		t.Error("a trusted proxy is let in without the header")
-	}
-	s.AwaitMetric(1, "fairlead_http_proxy_headers_failed_total")
-	other := site{endpoints: []string{o.Addr}, tls: true, listener: "accept_proxy_protocol: true, trusted_proxies: [192.0.2.0/24]"}.start(t)
-	equal(t, "status", other.dial3(t).ask("/").status(), "200")
-}
-
 // mute is a socket on which nothing is heard.
 type mute struct{ net.PacketConn }
 
@@ -382,63 +368,6 @@ func TestCertificatesOfHTTP3(t *testing.T) {
 	lab.Await(t, "the new certificate", func() bool {
 		return s.dial3(t).ConnectionState().TLS.PeerCertificates[0].SerialNumber.Cmp(before) != 0
 	})
-}
-
-// Who has shown a certificate is asked for it with each connection: a session would
-// outlive the authority that has vouched for it.
-func TestNoResumptionWithClientCertificates(t *testing.T) {
-	t.Parallel()
-	clients := lab.NewCA(t)
-	alice := clients.Issue("alice")
-	s := site{endpoints: []string{lab.NewOrigin(t, lab.Echo).Addr}, tls: true,
-		listener: fmt.Sprintf("client_certificates: {ca: %q}", clients.File)}.start(t)
-	sessions := tls.NewLRUClientSessionCache(10)
-	for range 2 {
-		tr := s.transport3(t)
-		tr.TLSClientConfig.ClientSessionCache = sessions
-		res, err := shown(clientOver(tr), alice).Get(s.url("/"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		res.Body.Close()
-		equal(t, "session is resumed", res.TLS.DidResume, false)
-		tr.CloseIdleConnections()
-	}
-}
-
-// A client that moves keeps its connection, and is known by where it is.
-func TestClientMoves(t *testing.T) {
-	t.Parallel()
-	s := site{endpoints: []string{lab.NewOrigin(t, lab.Echo).Addr}, tls: true}.start(t)
-	c := s.dial3(t)
-	equal(t, "status", c.ask("/before").status(), "200")
-	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tr := &quic.Transport{Conn: udp}
-	t.Cleanup(func() {
-		tr.Close()
-		udp.Close()
-	})
-	path, err := c.AddPath(tr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	if err := path.Probe(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := path.Switch(); err != nil {
-		t.Fatal(err)
-	}
-	lab.Await(t, "a request from the new address", func() bool {
-		equal(t, "status", c.ask("/after").status(), "200")
-		log := s.AccessLog(2)
-		return log[len(log)-1]["peer"] == udp.LocalAddr().String()
-	})
-	equal(t, "connections", s.Metric("fairlead_http_connections_total"), 1)
 }
 
 // switchedSite is a site whose file has HTTP/3 on or off.
