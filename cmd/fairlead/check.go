@@ -13,7 +13,8 @@ type checkCmd struct {
 
 // Help is shown by check --help.
 func (checkCmd) Help() string {
-	return `Looks at the file and at the certificates, keys and databases that it names.
+	return `Looks at the file and at the certificates, keys and databases that it names,
+and at the keys of sessions in data_dir where they are needed and there.
 Opens no port and sends no probe. What it finds goes to standard error, one
 line each, as FILE:LINE:COLUMN:
 
@@ -37,7 +38,7 @@ func (c *checkCmd) Run(s streams) error {
 	for _, w := range doc.Warnings {
 		fmt.Fprintf(s.err, "%s:%d:%d: warning: %s\n", w.File, w.Line, w.Column, w.Text)
 	}
-	if errs := config.CheckFiles(doc); len(errs) > 0 {
+	if errs := config.CheckFiles(doc, plan.CheckSessionKeys(doc.Config)...); len(errs) > 0 {
 		return errs
 	}
 	for _, e := range doc.Judge(plan.Unbuilt(doc.Config)) {

@@ -53,7 +53,7 @@ func (c *explainCmd) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	for _, problems := range [...]config.Errors{doc.Judge(plan.Conditions(doc.Config)), config.CheckFiles(doc), doc.Judge(plan.Unbuilt(doc.Config))} {
+	for _, problems := range [...]config.Errors{doc.Judge(plan.Conditions(doc.Config)), config.CheckFiles(doc, plan.CheckSessionKeys(doc.Config)...), doc.Judge(plan.Unbuilt(doc.Config))} {
 		if len(problems) > 0 {
 			return problems
 		}

@@ -118,6 +118,19 @@ func TestParseKeys(t *testing.T) {
 	}
 }
 
+// What is no file of keys is not read: a pipe would be waited for.
+func TestLoadKeysTakesShortFilesOnly(t *testing.T) {
+	long := filepath.Join(t.TempDir(), "long")
+	if err := os.WriteFile(long, []byte(secret(1)+strings.Repeat("# \n", maxFile/3)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{"/dev/zero": "want a regular file", t.TempDir(): "want a regular file", long: "bytes long: want at most 65536"} {
+		if _, err := LoadKeys(file); err == nil || !strings.Contains(err.Error(), file+": ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("LoadKeys(%q) = %v, want %q", file, err, want)
+		}
+	}
+}
+
 // A file is made once, for its owner alone, whoever comes first.
 func TestEnsureKeys(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "data", "session_keys")

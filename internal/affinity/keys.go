@@ -21,6 +21,8 @@ const (
 	// maxKeys bounds the keys of a ring. All that are older than the longest
 	// session may be removed.
 	maxKeys = 8
+	// maxFile bounds what is read of a file of keys, comments and all.
+	maxFile = 64 << 10
 )
 
 // Keys is a ring of keys. The first one seals, all of them open, so that a new
@@ -88,6 +90,15 @@ func NewKeys() *Keys {
 
 // LoadKeys is ParseKeys of a file, an error of which names it.
 func LoadKeys(file string) (*Keys, error) {
+	info, err := os.Stat(file)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular(): // a pipe could be waited for, perhaps for ever
+		return nil, fmt.Errorf("%s: want a regular file", file)
+	case info.Size() > maxFile:
+		return nil, fmt.Errorf("%s: %d bytes long: want at most %d", file, info.Size(), maxFile)
+	}
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err

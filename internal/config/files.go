@@ -104,9 +104,10 @@ func files(c *model.Config) []namedFile {
 
 // CheckFiles looks into the files that a document names: that they are there
 // and can be read, that certificates, keys and authorities parse, that each
-// key fits its certificate, and that databases are of the MMDB format.
-func CheckFiles(doc *Document) Errors {
-	var errs Errors
+// key fits its certificate, and that databases are of the MMDB format. More is
+// what others have found in files that they read themselves.
+func CheckFiles(doc *Document, more ...model.Problem) Errors {
+	errs := doc.Judge(more)
 	var certificate []byte // of the pair whose key comes next; nil if unusable
 	for _, f := range files(doc.Config) {
 		data, err := f.check()

@@ -241,7 +241,7 @@ func (n *Node) read() (*config.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	if errs := config.CheckFiles(doc); len(errs) > 0 {
+	if errs := config.CheckFiles(doc, plan.CheckSessionKeys(doc.Config)...); len(errs) > 0 {
 		return nil, errs
 	}
 	if errs := doc.Judge(plan.Conditions(doc.Config)); len(errs) > 0 {

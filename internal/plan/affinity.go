@@ -1,9 +1,10 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -83,12 +84,43 @@ func SessionIdentity(pool, name, address string) uint64 {
 // SessionKeys returns the name of the file with the keys of cookies, and whether
 // a load balancer needs it.
 func SessionKeys(c *model.Config) (file string, needed bool) {
-	needed = slices.ContainsFunc(c.LoadBalancers, func(b model.LoadBalancer) bool {
-		return b.Enabled && (hasCookie(b.SessionAffinity) || slices.ContainsFunc(b.Rules, func(r model.Rule) bool {
-			return r.Overrides != nil && hasCookie(r.Overrides.SessionAffinity)
-		}))
-	})
+	_, needed = keysNeeded(c)
 	return filepath.Join(c.DataDir, "session_keys"), needed
+}
+
+// keysNeeded returns the first setting that asks for sessions in cookies.
+func keysNeeded(c *model.Config) (at model.Place, needed bool) {
+	for i := range c.LoadBalancers {
+		b := &c.LoadBalancers[i]
+		if !b.Enabled {
+			continue
+		}
+		at := model.Place{}.Key("load_balancers").Item(i, b.Name)
+		if hasCookie(b.SessionAffinity) {
+			return at.Key("session_affinity"), true
+		}
+		for j := range b.Rules {
+			if o := b.Rules[j].Overrides; o != nil && hasCookie(o.SessionAffinity) {
+				return at.Key("rules").Item(j, b.Rules[j].Name).Key("overrides").Key("session_affinity"), true
+			}
+		}
+	}
+	return model.Place{}, false
+}
+
+// CheckSessionKeys returns what is wrong with the file of the keys of cookies, if
+// one is needed and there: whoever serves makes one that is missing.
+func CheckSessionKeys(c *model.Config) []model.Problem {
+	at, needed := keysNeeded(c)
+	if !needed {
+		return nil
+	}
+	file, _ := SessionKeys(c)
+	_, err := affinity.LoadKeys(file)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return []model.Problem{{Path: at.Path, Text: fmt.Sprintf("%s: keys of session cookies: %v", at.Text, err)}}
 }
 
 // loadKeys loads the keys of cookies if they are needed.
