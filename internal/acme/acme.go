@@ -43,7 +43,7 @@ type Manager struct {
 
 	// What handshakes and requests read. The maps are never written once they
 	// are stored.
-	current    atomic.Pointer[map[string]*tls.Certificate]
+	current    atomic.Pointer[map[string]shown]
 	challenges atomic.Pointer[challenges]
 	answered   [2]telemetry.Counter // challenges, by kind
 
@@ -75,7 +75,7 @@ func newForTest(log *slog.Logger, t timing) *Manager {
 		keepers: make(map[string]*keeper),
 	}
 	m.ctx, m.stop = context.WithCancel(context.Background())
-	m.current.Store(new(map[string]*tls.Certificate))
+	m.current.Store(new(map[string]shown))
 	m.challenges.Store(new(challenges))
 	return m
 }
@@ -85,7 +85,13 @@ const maxAtOnce = 16
 
 // Certificate returns the certificate of a name in lower case, or nil as long as
 // there is none.
-func (m *Manager) Certificate(name string) *tls.Certificate { return (*m.current.Load())[name] }
+func (m *Manager) Certificate(name string) *tls.Certificate {
+	c := (*m.current.Load())[name]
+	if c.bare != nil && !time.Now().Before(c.until) {
+		return c.bare
+	}
+	return c.cert
+}
 
 // publish makes cert what handshakes for a name find, unless whoever keeps it has
 // been told to end, which is done under the lock.
@@ -101,13 +107,13 @@ func (m *Manager) publish(ctx context.Context, name string, cert *tls.Certificat
 func (m *Manager) publishLocked(changes map[string]*tls.Certificate) {
 	next := maps.Clone(*m.current.Load())
 	if next == nil {
-		next = make(map[string]*tls.Certificate)
+		next = make(map[string]shown)
 	}
 	for name, cert := range changes {
 		if cert == nil {
 			delete(next, name)
 		} else {
-			next[name] = cert
+			next[name] = show(cert)
 		}
 	}
 	m.current.Store(&next)

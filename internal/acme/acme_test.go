@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/mholt/acmez/v3/acme"
+	"golang.org/x/crypto/ocsp"
 
 	"fairlead/internal/model"
 	"fairlead/test/pebble"
@@ -427,6 +428,51 @@ func TestMustStaple(t *testing.T) {
 	if got := f.log.with("level=ERROR"); len(got) > 0 {
 		t.Errorf("errors in the log: %q", got)
 	}
+}
+
+// C46: a response is shown while it is good, signed by the authority, and not over;
+// without one there is none, and the next comes by itself.
+func TestC46Staple(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	f.timing.check = time.Hour // what comes sooner comes for the response's sake
+	a := pebble.Start(t, pebble.Config{TLS: f.tls, OCSP: true})
+	a.ShortOCSP(2 * time.Second)
+	f.start(config(a, t.TempDir(), false, "www.example.com"))
+	f.await(a, "www.example.com", "")
+	stapled := func() bool {
+		began := time.Now()
+		state, err := f.shown(a.Roots(), "www.example.com")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("a handshake took %v", took)
+		}
+		if len(state.OCSPResponse) == 0 {
+			return false
+		}
+		r, err := ocsp.ParseResponse(state.OCSPResponse, a.Issuer())
+		if err != nil {
+			t.Errorf("a response is stapled that is not good: %v", err)
+		} else if !began.Before(r.NextUpdate) {
+			t.Errorf("a response is stapled that is over since %v", began.Sub(r.NextUpdate))
+		}
+		return true
+	}
+	with := func() bool { return stapled() }
+	without := func() bool { return !stapled() }
+	f.until("a response to staple", with, nil)
+	n := a.Responses()
+	f.until("two more responses", func() bool { stapled(); return a.Responses() >= n+2 }, nil)
+	a.Down()
+	f.until("the end of the response, with the responder down", without, nil)
+	a.Up()
+	f.until("a response after the responder's return", with, nil)
+	a.ForeignOCSP(true)
+	f.until("the end of the response, with a wrong signer", without, nil)
+	a.ForeignOCSP(false)
+	f.until("a response by the right signer", with, nil)
 }
 
 // Without a response to staple the certificate is used, and the state says so.

@@ -25,7 +25,7 @@ var fast = timing{
 	check:   100 * time.Millisecond,
 	offline: []time.Duration{20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond},
 	refused: []time.Duration{50 * time.Millisecond, 200 * time.Millisecond},
-	limited: time.Second,
+	limited: time.Second, unstapled: 100 * time.Millisecond,
 }
 
 // brief is timing for certificates that last for seconds. The end of the time in

@@ -29,13 +29,15 @@ type timing struct {
 	offline, refused []time.Duration
 	// limited is the least after an answer that there were too many.
 	limited time.Duration
+	// unstapled is how often an OCSP response is asked for while there is none.
+	unstapled time.Duration
 }
 
 var usualTiming = timing{
 	check:   10 * time.Minute,
 	offline: []time.Duration{15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute},
 	refused: []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, time.Hour, 2 * time.Hour, 3 * time.Hour},
-	limited: time.Hour,
+	limited: time.Hour, unstapled: time.Minute,
 }
 
 // after returns how long to wait after the n-th failure in a row, counted from 1.
@@ -112,7 +114,11 @@ func (k *keeper) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		t := time.NewTimer(jittered(k.outcome(err)))
+		wait := jittered(k.outcome(err))
+		if cert := k.m.Certificate(k.name); cert != nil && err == nil {
+			wait = min(wait, k.m.timing.staple(cert))
+		}
+		t := time.NewTimer(wait)
 		select {
 		case <-t.C:
 		case <-ctx.Done():

@@ -15,9 +15,16 @@ import (
 
 // stapled returns cert with an OCSP response. certmagic asks for another in the
 // second half of a response's time, and goes without if there is none to be had;
-// the one that is shown, or stored, is as good until its end.
+// the one that is shown, or stored, is as good until its end. One without an end
+// cannot be told from one that is over, and is not shown.
 func (s *Setup) stapled(cert, shown *tls.Certificate) *tls.Certificate {
-	if len(cert.OCSPStaple) > 0 || len(cert.Leaf.OCSPServer) == 0 {
+	if len(cert.OCSPStaple) > 0 {
+		if current(cert.OCSPStaple, cert.Leaf) {
+			return cert
+		}
+		cert = bare(cert)
+	}
+	if len(cert.Leaf.OCSPServer) == 0 {
 		return cert
 	}
 	var staple []byte
@@ -43,6 +50,44 @@ func current(response []byte, leaf *x509.Certificate) bool {
 	now := time.Now()
 	return err == nil && r.Status == ocsp.Good && r.SerialNumber.Cmp(leaf.SerialNumber) == 0 &&
 		!now.Before(r.ThisUpdate) && now.Before(r.NextUpdate)
+}
+
+// bare returns cert without an OCSP response.
+func bare(cert *tls.Certificate) *tls.Certificate {
+	without := *cert
+	without.OCSPStaple = nil
+	return &without
+}
+
+// shown is what handshakes find: a certificate, and where it has an OCSP response, how
+// long that is good, and the certificate to show from then on. Nobody has to come in
+// time to take a response away that is over, however long its responder is silent.
+type shown struct {
+	cert, bare *tls.Certificate
+	until      time.Time
+}
+
+func show(cert *tls.Certificate) shown {
+	r, err := ocsp.ParseResponse(cert.OCSPStaple, nil)
+	if err != nil {
+		return shown{cert: cert}
+	}
+	return shown{cert, bare(cert), r.NextUpdate}
+}
+
+// staple returns how long a certificate may be left alone for the sake of its OCSP
+// response: until another one is to be fetched, in the middle of its time. Without a
+// response, and where none came then, until it is tried again to get one.
+func (t *timing) staple(cert *tls.Certificate) time.Duration {
+	if len(cert.Leaf.OCSPServer) == 0 {
+		return t.check
+	}
+	r, err := ocsp.ParseResponse(cert.OCSPStaple, nil)
+	if err != nil {
+		return t.unstapled
+	}
+	middle := r.ThisUpdate.Add(r.NextUpdate.Sub(r.ThisUpdate) / 2)
+	return max(time.Until(middle), t.unstapled)
 }
 
 // bundle returns the file of a chain, by which certmagic names its response.

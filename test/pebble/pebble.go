@@ -11,6 +11,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -69,6 +70,8 @@ type Authority struct {
 	requests atomic.Int64 // of the API
 	revoked  sync.Map     // serial numbers
 	brief    atomic.Bool
+	validity atomic.Int64 // of OCSP responses, where it is set
+	stranger atomic.Bool  // signs them
 	staples  atomic.Int64
 }
 
@@ -223,8 +226,18 @@ func (a *Authority) Roots() *x509.CertPool {
 // Revoke makes OCSP say that a certificate is revoked.
 func (a *Authority) Revoke(c *x509.Certificate) { a.revoked.Store(c.SerialNumber.Text(16), true) }
 
+// Issuer is who has signed certificates, and responses about them.
+func (a *Authority) Issuer() *x509.Certificate { return a.ca.GetIntermediateCert(0).Cert }
+
 // BriefOCSP makes responses that have to be fetched again at once, from now on.
 func (a *Authority) BriefOCSP() { a.brief.Store(true) }
+
+// ShortOCSP makes responses that are over after d, from now on.
+func (a *Authority) ShortOCSP(d time.Duration) { a.validity.Store(int64(d)) }
+
+// ForeignOCSP has responses signed by a key that is not the authority's, or by its own
+// again.
+func (a *Authority) ForeignOCSP(foreign bool) { a.stranger.Store(foreign) }
 
 // Responses returns how many OCSP responses were given.
 func (a *Authority) Responses() int64 { return a.staples.Load() }
@@ -245,6 +258,9 @@ func (a *Authority) ocsp(w http.ResponseWriter, r *http.Request) {
 	if a.brief.Load() {
 		ago, validity = time.Minute, time.Minute+2*time.Second
 	}
+	if d := a.validity.Load(); d > 0 {
+		ago, validity = 0, time.Duration(d)
+	}
 	now := time.Now()
 	response := ocsp.Response{
 		Status: ocsp.Good, SerialNumber: req.SerialNumber,
@@ -254,7 +270,14 @@ func (a *Authority) ocsp(w http.ResponseWriter, r *http.Request) {
 		response.Status, response.RevokedAt = ocsp.Revoked, now.Add(-time.Minute)
 	}
 	issuer := a.ca.GetIntermediateCert(0).Cert
-	der, err := ocsp.CreateResponse(issuer, issuer, response, a.ca.GetIntermediateKey(0))
+	key := a.ca.GetIntermediateKey(0)
+	if a.stranger.Load() {
+		key, err = rsa.GenerateKey(rand.Reader, 2048)
+	}
+	var der []byte
+	if err == nil {
+		der, err = ocsp.CreateResponse(issuer, issuer, response, key)
+	}
 	if err != nil {
 		a.t.Error(err)
 		return
