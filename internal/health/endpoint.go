@@ -48,6 +48,7 @@ type Endpoint struct {
 	monitored bool   // as the newest plan said when it was compiled
 	changes   uint64 // of the verdict
 	ejection  ejection
+	was       *Endpoint // by another name, until a plan that has this one is in force
 }
 
 // Detail is what status shows beside a verdict. A stored Detail is never

@@ -113,6 +113,11 @@ func (t *Table) Keep(current, previous []*Pool) {
 			used[m.Endpoint] = true
 		}
 	}
+	for _, p := range current {
+		for _, m := range p.members {
+			m.Endpoint.settle()
+		}
+	}
 	t.views = views
 	maps.DeleteFunc(t.endpoints, func(_ Key, e *Endpoint) bool { return !used[e] })
 	maps.DeleteFunc(t.profiles, func(name string, _ *Average) bool { return views[name] == nil })

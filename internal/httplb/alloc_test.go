@@ -209,7 +209,7 @@ func TestSessionAllocatesNothing(t *testing.T) {
 	}
 	endpoint := fixedEndpoint(t, answer)
 	value := keys.Seal(nil, []byte("a.test"), affinity.Session{
-		Endpoint: plan.SessionIdentity("pool", "a", endpoint), Expires: time.Now().Add(time.Hour).Unix(),
+		Endpoint: plan.SessionIdentity("pool", "", endpoint), Expires: time.Now().Add(time.Hour).Unix(),
 	})
 	for _, test := range []struct {
 		kind model.SessionAffinity

@@ -75,10 +75,11 @@ func keyHeader(s string) (h KeyHeader) {
 	return h
 }
 
-// SessionIdentity returns what names an endpoint in sessions: its pool, its name
-// and its host:port, so that a session is over once one of these is another's.
-func SessionIdentity(pool, name, address string) uint64 {
-	return pick.HashKey(pool + "\x00" + name + "\x00" + address)
+// SessionIdentity returns what names an endpoint in sessions: its pool, its virtual
+// network, if it is in one, and its host:port, so that a session is over once one of
+// these is another's. What the endpoint is called is nothing to it.
+func SessionIdentity(pool, network, address string) uint64 {
+	return pick.HashKey(pool + "\x00" + network + "\x00" + address)
 }
 
 // SessionKeys returns the name of the file with the keys of cookies, and whether

@@ -104,6 +104,7 @@ type compiler struct {
 	now    time.Time
 	drains map[string]time.Duration // of sessions, the longest by pool
 	before map[string]*Pool         // of the plan before
+	was    map[uint64]*Endpoint     // in the pool before, by identity
 }
 
 func (k *compiler) pool(m *model.Pool) error {
@@ -126,6 +127,7 @@ func (k *compiler) pool(m *model.Pool) error {
 		return err
 	}
 	watches := k.watches(m)
+	k.was = identified(k.before[m.Name])
 	for i := range m.Endpoints {
 		e, err := k.endpoint(p, &m.Endpoints[i], m.DefaultPort(), len(watches) > 0)
 		if err != nil {
@@ -185,6 +187,18 @@ func even(endpoints []*Endpoint) bool {
 	return true
 }
 
+// identified returns the endpoints of a pool, which may be nil, by identity.
+func identified(p *Pool) map[uint64]*Endpoint {
+	if p == nil {
+		return nil
+	}
+	all := make(map[uint64]*Endpoint, len(p.Endpoints))
+	for _, e := range p.Endpoints {
+		all[e.Session] = e
+	}
+	return all
+}
+
 func (k *compiler) endpoint(p *Pool, m *model.Endpoint, defaultPort int, monitored bool) (*Endpoint, error) {
 	host, port, err := model.SplitAddress(m.Address)
 	if err != nil {
@@ -196,10 +210,15 @@ func (k *compiler) endpoint(p *Pool, m *model.Endpoint, defaultPort int, monitor
 	key := net.JoinHostPort(strings.ToLower(host), strconv.Itoa(port))
 	e := &Endpoint{
 		Index: len(k.plan.Endpoints), Slot: len(p.Endpoints), Name: m.Name, Pool: p,
-		Key: key, Hash: pick.HashKey(key), Session: SessionIdentity(p.Name, m.Name, key), Weight: m.Weight, Enabled: m.Enabled,
+		Key: key, Hash: pick.HashKey(key), Session: SessionIdentity(p.Name, m.VirtualNetwork, key), Weight: m.Weight, Enabled: m.Enabled,
 		Host: m.HostHeader(), ServerName: serverName(p, m, host), port: uint16(port), declared: m,
-		Health: k.tables.Health.Endpoint(health.Key{Pool: p.Name, Endpoint: m.Name, Address: key}, monitored),
-		Load:   k.tables.Load.Counter(load.Key{Pool: p.Name, Endpoint: m.Name, Address: key}),
+		Load: k.tables.Load.Counter(load.Key{Pool: p.Name, Endpoint: m.Name, Address: key}),
+	}
+	known := health.Key{Pool: p.Name, Endpoint: m.Name, Address: key}
+	if was := k.was[e.Session]; was != nil && was.Name != m.Name {
+		e.Health = k.tables.Health.Rename(known, was.Health, monitored)
+	} else {
+		e.Health = k.tables.Health.Endpoint(known, monitored)
 	}
 	if a, err := netip.ParseAddr(host); err == nil {
 		e.addr = netip.AddrPortFrom(a.Unmap(), e.port)
