@@ -43,11 +43,11 @@ func TestEject(t *testing.T) {
 			if list[0].Eject(how, "again") || list[1].Eject(how, "the other") {
 				t.Error("ejected although it is out, or half of the pool is")
 			}
-			time.Sleep(c.want - 1)
+			time.Sleep(c.want - time.Nanosecond)
 			if p.Up(0) {
 				t.Errorf("ejection %d ended too early", i)
 			}
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 			if !p.Up(0) || p.State() != PoolHealthy || !list[0].EjectedUntil().IsZero() {
 				t.Errorf("ejection %d did not end", i)

@@ -124,6 +124,8 @@ func TestLDAP(t *testing.T) {
 		{"root entry", &directory{}, nil, "", 0, 0, 1, false},
 		{"root entry that is not for everybody", &directory{search: ldap.LDAPResultInsufficientAccessRights, text: "no"}, nil, FailureCode, 50, 0, 1, false},
 		{"busy", &directory{search: ldap.LDAPResultBusy}, nil, FailureCode, 51, 0, 1, false},
+		{"referral to another server", &directory{search: ldap.LDAPResultReferral}, nil, FailureCode, 10, 0, 1, false},
+		{"sign in, at another server", &directory{bind: ldap.LDAPResultReferral}, []func(*model.Monitor){bind(ldapPassword)}, FailureCode, 10, 1, 0, false},
 		{"sign in", &directory{password: ldapPassword}, []func(*model.Monitor){bind(ldapPassword)}, "", 0, 1, 0, false},
 		{"sign in, line break in the file", &directory{password: ldapPassword}, []func(*model.Monitor){bind(ldapPassword + "\r\n")}, "", 0, 1, 0, false},
 		{"wrong password", &directory{password: ldapPassword}, []func(*model.Monitor){bind("other")}, FailureCode, 49, 1, 0, false},

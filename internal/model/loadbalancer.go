@@ -92,22 +92,22 @@ type LoadBalancer struct {
 }
 
 // SetDefaults fills in what holds when a key is left out.
-func (l *LoadBalancer) SetDefaults() {
-	l.Enabled = true
-	l.TTL = 30 * time.Second
-	l.RandomSteering.SetDefaults()
-	l.SessionAffinity = AffinityNone
-	l.SessionAffinityTTL = 23 * time.Hour
-	l.SessionAffinityAttributes.SetDefaults()
-	l.RetryBudget = 0.2
+func (lb *LoadBalancer) SetDefaults() {
+	lb.Enabled = true
+	lb.TTL = 30 * time.Second
+	lb.RandomSteering.SetDefaults()
+	lb.SessionAffinity = AffinityNone
+	lb.SessionAffinityTTL = 23 * time.Hour
+	lb.SessionAffinityAttributes.SetDefaults()
+	lb.RetryBudget = 0.2
 }
 
 // Policy returns the steering policy that holds, with the default resolved.
-func (l *LoadBalancer) Policy() SteeringPolicy {
+func (lb *LoadBalancer) Policy() SteeringPolicy {
 	switch {
-	case l.SteeringPolicy != "":
-		return l.SteeringPolicy
-	case len(l.RegionPools)+len(l.CountryPools)+len(l.PopPools) > 0:
+	case lb.SteeringPolicy != "":
+		return lb.SteeringPolicy
+	case len(lb.RegionPools)+len(lb.CountryPools)+len(lb.PopPools) > 0:
 		return SteerGeo
 	default:
 		return SteerFailover
