@@ -73,6 +73,9 @@ func (x *exchange) bind(req *h1.Request) {
 			}
 			if e := a.Endpoint(s.Endpoint); e != nil {
 				x.binding.session, x.facts.Session = s, e
+				if a.Kind == model.AffinityCookie && a.Failover == model.FailoverTemporary {
+					x.facts.KeyBy(value) // while it is elsewhere, it is always at the same one
+				}
 				if e.Leaving() {
 					x.binding.hash = x.sessionHash(s.Expires)
 				}
@@ -187,7 +190,7 @@ func (x *exchange) keep() {
 		return
 	}
 	moved := x.failedOver && x.binding.held
-	if moved && a.Failover == model.FailoverTemporary {
+	if a.Failover == model.FailoverTemporary && (moved || x.waits(a)) {
 		return // the session goes on when its endpoint is back
 	}
 	if a.Kind == model.AffinityHeader && x.facts.Keyed && !x.waits(a) {
@@ -202,11 +205,13 @@ func (x *exchange) keep() {
 	if moved {
 		s.Expires = x.binding.session.Expires // it has moved, and is as old as it was
 	}
+	x.lbs.sealed.Inc()
 	x.binding.line = appendCookie(x.binding.line[:0], a, s, x.binding.overTLS)
 }
 
 // waits reports whether the session goes back to its endpoint, which is down and
-// still one of those that there are. While it is, the key leads to the same other one.
+// still one of those that there are: one by headers, and one in a cookie that is to
+// move for a while only. While it is, the key leads to the same other one.
 func (x *exchange) waits(a *plan.Affinity) bool {
 	e := x.facts.Session
 	return e != nil && !e.Health.Up() && a.Keeps(e, x.start.Wall())

@@ -150,6 +150,7 @@ type balancerStats struct {
 
 	sessions atomic.Pointer[affinity.Table] // of affinity by headers, once there is one
 	evicted  telemetry.Counter              // sessions that gave way to others
+	sealed   telemetry.Counter              // cookies of sessions
 }
 
 // rule returns the counter of a rule. Plane.mu is held.
@@ -224,6 +225,7 @@ var (
 	descRetries   = counter("fairlead_http_retries_total", "Requests that another endpoint was asked for after a failure.", "load_balancer")
 	descRules     = counter("fairlead_rule_applied_total", "Requests that a rule applied to.", "load_balancer", "rule")
 	descSessions  = counter("fairlead_session_requests_total", "Requests to load balancers with sessions, by what became of theirs: none, new, kept or moved.", "load_balancer", "session")
+	descSealed    = counter("fairlead_session_cookies_total", "Cookies of sessions that were made. A key is good for 2^32, of all nodes that share it.", "load_balancer")
 	descEvicted   = counter("fairlead_sessions_evicted_total", "Sessions by headers that were not over and gave way to others, as their table was full.", "load_balancer")
 	descExhausted = counter("fairlead_http_retries_refused_total", "Retries that the budget did not allow.", "load_balancer")
 	descGone      = counter("fairlead_http_client_gone_total", "Requests whose client went away before the end of the answer.", "load_balancer")
@@ -335,6 +337,9 @@ func (b *balancerStats) collect(e *telemetry.Emitter) {
 	}
 	if b.sessions.Load() != nil {
 		e.Counter(descEvicted, b.evicted.Load(), b.name)
+	}
+	if n := b.sealed.Load(); n > 0 {
+		e.Counter(descSealed, n, b.name)
 	}
 	e.Histogram(descDuration, &b.duration, b.name)
 }
