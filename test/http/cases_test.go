@@ -216,7 +216,7 @@ pools:
   - {name: a, endpoints: [{name: A, address: %q}]}
   - {name: b, endpoints: [{name: B, address: %q}]}
 load_balancers:
-  - {name: a.example.com, proxied: true, default_pools: [a]}
+  - {name: a.example.com, proxied: true, default_pools: [a], rules: [{name: never, condition: 'http.host eq "b.example.com"', fixed_response: {status_code: 418}}]}
   - {name: b.example.com, proxied: true, default_pools: [b]}
 `, a.Addr, b.Addr))
 	c := lab.Dial(t, n.Addr("web"))
@@ -408,6 +408,7 @@ load_balancers:
 		{"a.x.example.com", "C"},
 		{"a.b.x.example.com", "C"},
 		{"ax.example.com", "A"},
+		{"y.a.example.com:8080", "A"},
 		{"example.com", "404"},
 		{"example.net", "404"},
 	} {
