@@ -107,6 +107,67 @@ load_balancers: [{name: %s, proxied: true, default_pools: [p]}]
 	})
 }
 
+// C45, host m: it is for clients with a certificate, which a listener of its own asks
+// for; a rule sends away who comes by another, also over a connection that was opened
+// for another host.
+func TestC45ClientCertificates(t *testing.T) {
+	t.Parallel()
+	a, m := lab.NewEndpoint(t, "A"), lab.NewEndpoint(t, "M")
+	ca, clients := lab.NewCA(t), lab.NewCA(t)
+	cert, alice := ca.Issue("*.example.com"), clients.Issue("alice")
+	yaml := func(rule string) string {
+		pair := fmt.Sprintf("protocol: https, http3: true, certificates: [{certificate: %q, key: %q}]", cert.CertFile, cert.KeyFile)
+		return fmt.Sprintf(`
+listeners:
+  - {name: web, address: "127.0.0.1:0", %s}
+  - {name: mutual, address: "127.0.0.1:0", %[1]s, client_certificates: {ca: %[2]q, mode: require}}
+pools: [{name: a, endpoints: [{name: A, address: %[3]q}]}, {name: m, endpoints: [{name: M, address: %[4]q}]}]
+load_balancers:
+  - {name: a.example.com, proxied: true, default_pools: [a]}
+  - {name: m.example.com, proxied: true, default_pools: [m]%[5]s}
+`, pair, clients.File, a.Addr, m.Addr, rule)
+	}
+	n := lab.Start(t, yaml(""))
+	web, mutual := server{n, n.Addr("web"), ca}, server{n, n.Addr("mutual"), ca}
+	_, port, _ := strings.Cut(mutual.addr, ":")
+	n.Write(yaml(fmt.Sprintf(`, rules: [{name: certified, condition: "not (tcp.dstport eq %s or udp.dstport eq %[1]s)", fixed_response: {status_code: 421}}]`, port)))
+	n.AwaitRevision(2)
+	get := func(c *http.Client, host string) string {
+		req, _ := http.NewRequest("GET", "https://a.example.com/", nil)
+		req.Host = host
+		res, err := c.Do(req)
+		if err != nil {
+			return "refused"
+		}
+		defer res.Body.Close()
+		b, _ := io.ReadAll(res.Body)
+		if res.StatusCode != 200 {
+			return fmt.Sprint(res.StatusCode)
+		}
+		return string(b)
+	}
+	for _, v := range []httpVersion{v1, v2, v3} {
+		open, with, without := web.client(t, v), shown(mutual.client(t, v), alice), mutual.client(t, v)
+		for _, c := range []struct {
+			what   string
+			client *http.Client
+			host   string
+			want   string
+		}{
+			{"no certificate is asked for", open, "a.example.com", "A"},
+			{"no certificate is asked for", open, "m.example.com", "421"},
+			{"no certificate is asked for", open, "a.example.com", "A"},
+			{"with a certificate", with, "m.example.com", "M"},
+			{"with a certificate", with, "a.example.com", "A"},
+			{"without one", without, "m.example.com", "refused"},
+			{"without one", without, "a.example.com", "refused"},
+		} {
+			equal(t, fmt.Sprintf("%s, HTTP/%d: %s", c.what, v, c.host), get(c.client, c.host), c.want)
+		}
+	}
+	equal(t, "requests at M", m.Requests(), 3)
+}
+
 // openssl s_client, which is not of crypto/tls, shows certificates, resumes its
 // session, and does so in vain once other authorities are believed.
 func TestClientCertificatesWithOpenSSL(t *testing.T) {
