@@ -119,8 +119,8 @@ func newStore(t *testing.T, log *slog.Logger, files ...model.CertificateFiles) *
 }
 
 // serverConfig returns the settings of a listener with the certificates of s.
-func serverConfig(s *Store, min model.TLSVersion, protocols []string) *tls.Config {
-	return (&Server{store: s, spec: Spec{MinVersion: min, Protocols: protocols}}).newConfig(nil)
+func serverConfig(s *Store, least model.TLSVersion, protocols []string) *tls.Config {
+	return (&Server{store: s, spec: Spec{MinVersion: least, Protocols: protocols}}).newConfig(nil)
 }
 
 // connect returns both ends of a connection. A net.Pipe would not do: it holds

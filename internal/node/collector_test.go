@@ -43,7 +43,6 @@ func TestCollectorIsPaced(t *testing.T) {
 	reaches("a small heap", func(p uint64) bool { return p > 2*usualPercent })
 	large := make([]byte, headroom)
 	reaches("a large heap", func(p uint64) bool { return p == usualPercent })
-	runtime.KeepAlive(large)
-	large = nil
+	runtime.KeepAlive(large) // and no longer
 	reaches("a small heap again", func(p uint64) bool { return p > 2*usualPercent })
 }
