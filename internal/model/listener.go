@@ -198,7 +198,7 @@ type Limits struct {
 	// Default 4096.
 	ConnectionsPerClient int `yaml:"connections_per_client"`
 	// New connections a second of one client address after it had a connection
-	// ended for a flood, for 10 s from then, 1 to 1000000. Default 50.
+	// ended for a flood, for 10 s from then, 1 to 1000000. Default 10.
 	ConnectionsAfterFlood int `yaml:"connections_after_flood"`
 	// Concurrent HTTP/2 or HTTP/3 streams of one connection, 1 to 10000.
 	// Default 250.
@@ -211,6 +211,6 @@ func (l *Limits) SetDefaults() {
 		HeaderBytes: 32 << 10, HeaderCount: 128, HeaderTimeout: 10 * time.Second,
 		IdleTimeout: 75 * time.Second, BodyTimeout: 30 * time.Second, BodyMinRate: 64,
 		UpgradeIdleTimeout: time.Hour,
-		Connections:        100_000, ConnectionsPerClient: 4096, ConnectionsAfterFlood: 50, ConcurrentStreams: 250,
+		Connections:        100_000, ConnectionsPerClient: 4096, ConnectionsAfterFlood: 10, ConcurrentStreams: 250,
 	}
 }
