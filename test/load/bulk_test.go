@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"fairlead/test/lab"
+	"fairlead/test/process"
 )
 
 // Long bodies pass whole, in both directions and over every protocol, and the
@@ -21,7 +22,7 @@ import (
 func TestBulk(t *testing.T) {
 	ca := lab.NewCA(t)
 	cert := ca.Issue(host)
-	p := start(t, fmt.Sprintf(`
+	p := process.Start(t, fmt.Sprintf(`
 listeners:
   - {name: web, address: "127.0.0.1:0", protocol: http}
   - {name: secure, address: "127.0.0.1:0", protocol: https, certificates: [{certificate: %q, key: %q}]}
@@ -39,7 +40,7 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 		return tr
 	}
 	h2 := &http2.Transport{DialTLSContext: func(context.Context, string, string, *tls.Config) (net.Conn, error) {
-		return secure(p.addr("secure"), ca.Client(host, "h2"))()
+		return secure(p.Addr("secure"), ca.Client(host, "h2"))()
 	}}
 	t.Cleanup(h2.CloseIdleConnections)
 	protocols := []struct {
@@ -48,13 +49,13 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 		scheme string
 		size   int64
 	}{
-		{"HTTP/1.1", transport(plain(p.addr("web"))), "http", scaled(int64(256<<20), 1<<30)},
-		{"HTTP/1.1 over TLS", transport(secure(p.addr("secure"), ca.Client(host, "http/1.1"))), "https", scaled(int64(32<<20), 256<<20)},
+		{"HTTP/1.1", transport(plain(p.Addr("web"))), "http", scaled(int64(256<<20), 1<<30)},
+		{"HTTP/1.1 over TLS", transport(secure(p.Addr("secure"), ca.Client(host, "http/1.1"))), "https", scaled(int64(32<<20), 256<<20)},
 		{"HTTP/2", h2, "https", scaled(int64(32<<20), 256<<20)},
 	}
 	for _, proto := range protocols {
 		size := proto.size
-		if raceEnabled {
+		if process.Race {
 			size = min(size, 16<<20)
 		}
 		want := digestOf(size)
@@ -99,20 +100,20 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 			t.Run("upload", func(t *testing.T) { upload(t, size) })
 			t.Run("upload chunked", func(t *testing.T) { upload(t, -1) })
 		})
-		p.wantMemoryBelow(100 << 20)
+		wantMemoryBelow(t, p, 100<<20)
 	}
 	// Many at once, with clients that take their time.
 	const clients = 64
 	errs := make(chan error, clients)
 	for range clients {
-		go func() { errs <- halfDownload(p.addr("web")) }()
+		go func() { errs <- halfDownload(p.Addr("web")) }()
 	}
 	for range clients {
 		if err := <-errs; err != nil {
 			t.Error(err)
 		}
 	}
-	p.wantMemoryBelow(100 << 20)
+	wantMemoryBelow(t, p, 100<<20)
 }
 
 // halfDownload reads a part of a long answer slowly, then leaves.

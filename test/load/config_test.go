@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"fairlead/test/lab"
+	"fairlead/test/process"
 )
 
 // C42: a configuration with an error is refused whole, with its place, and
@@ -36,8 +37,8 @@ func TestBadConfiguration(t *testing.T) {
 		}
 		return b.String() + "  - {name: www.example.com, proxied: true, default_pools: [p]}\n" + more
 	}
-	p := start(t, config(""))
-	l := startLoad(t, "clients", 4, plain(p.addr("web")), time.Millisecond, mixed)
+	p := process.Start(t, config(""))
+	l := startLoad(t, "clients", 4, plain(p.Addr("web")), time.Millisecond, mixed)
 	refused := 0
 	for _, bad := range []struct{ name, text, want string }{
 		{"cut off rule", "  - {name: site21.example.com, proxied: true, default_pools: [p], rules: [{name: r, condition: http.host eq, overrides: {ttl: 60s}}]}\n", "rule"},
@@ -49,21 +50,21 @@ func TestBadConfiguration(t *testing.T) {
 		{"unknown key", "weight: 3\n", "weight"},
 		{"no pool", "  - {name: site21.example.com, proxied: true, default_pools: [q]}\n", `"q"`},
 	} {
-		p.write(config(bad.text))
-		p.signal(syscall.SIGHUP)
-		lab.Await(t, bad.name+" to be refused", func() bool { return p.count("configuration is refused") > refused })
-		all := p.find("configuration is refused")
+		p.Write(config(bad.text))
+		p.Signal(syscall.SIGHUP)
+		lab.Await(t, bad.name+" to be refused", func() bool { return p.Count("configuration is refused") > refused })
+		all := p.Find("configuration is refused")
 		text := fmt.Sprint(all[refused:])
 		refused = len(all)
-		if !strings.Contains(text, bad.want) || !strings.Contains(text, filepath.Base(p.file)+":") {
+		if !strings.Contains(text, bad.want) || !strings.Contains(text, filepath.Base(p.File)+":") {
 			t.Errorf("%s: refused with %s, want a place and %q", bad.name, text, bad.want)
 		}
 	}
-	if p.metric("fairlead_config_refused") != 1 {
+	if p.Metric("fairlead_config_refused") != 1 {
 		t.Error("no metric tells that the file is refused")
 	}
-	p.reload(strings.Replace(config(""), "site5.example.com", "other5.example.com", 1))
-	if p.metric("fairlead_config_refused") != 0 {
+	p.Reload(strings.Replace(config(""), "site5.example.com", "other5.example.com", 1))
+	if p.Metric("fairlead_config_refused") != 0 {
 		t.Error("the metric still tells that the file is refused")
 	}
 	l.wantNoFailure()
@@ -108,12 +109,12 @@ func TestCertificateRotation(t *testing.T) {
 	cert2, key2, after2 := pair(t, 2, 20)
 	write(certFile, cert1)
 	write(keyFile, key1)
-	p := start(t, fmt.Sprintf(`
+	p := process.Start(t, fmt.Sprintf(`
 listeners: [{name: secure, address: "127.0.0.1:0", protocol: https, certificates: [{certificate: %q, key: %q}]}]
 pools: [{name: p, endpoints: [{name: a, address: %q}]}]
 load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 `, certFile, keyFile, serve(t, nil)))
-	addr := p.addr("secure")
+	addr := p.Addr("secure")
 	var serial atomic.Int64 // as last seen
 	l := startLoad(t, "handshakes", 1, secure(addr, &tls.Config{ServerName: host, InsecureSkipVerify: true}), 50*time.Millisecond, func(c *client, _ int) error {
 		nc, err := c.dial()
@@ -127,7 +128,7 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 	expires := func(want time.Time) {
 		t.Helper()
 		lab.Await(t, "the metric of expiry to follow", func() bool {
-			return p.metric("fairlead_listener_certificate_not_after_timestamp_seconds") == float64(want.Unix())
+			return p.Metric("fairlead_listener_certificate_not_after_timestamp_seconds") == float64(want.Unix())
 		})
 	}
 	stays := func(want int64) {
@@ -149,7 +150,7 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 	os.Remove(certFile)
 	os.Remove(keyFile)
 	stays(2)
-	if p.metric("fairlead_listener_certificate_stale") != 1 {
+	if p.Metric("fairlead_listener_certificate_stale") != 1 {
 		t.Error("no metric tells that the files are lost")
 	}
 	write(certFile+".old", cert1)
@@ -181,9 +182,9 @@ pools:
 		}
 		return b.String()
 	}
-	p := start(t, config(0))
-	first := len(p.series())
-	web, secureAddr := p.addr("web"), p.addr("secure")
+	p := process.Start(t, config(0))
+	first := len(p.Series())
+	web, secureAddr := p.Addr("web"), p.Addr("secure")
 
 	var left atomic.Int64
 	token := func() string {
@@ -252,13 +253,13 @@ pools:
 		_, err = nc.Read(make([]byte, 12))
 		return err
 	})
-	second := len(p.series())
-	p.reload(config(500))
-	many := len(p.series())
+	second := len(p.Series())
+	p.Reload(config(500))
+	many := len(p.Series())
 	for range 2 { // what goes is kept for one plan, in case it returns
-		p.reload(config(0))
+		p.Reload(config(0))
 	}
-	third := len(p.series())
+	third := len(p.Series())
 	t.Logf("%d series, then %d; %d with 500 pools, then %d", first, second, many, third)
 	if second > first+200 {
 		t.Errorf("requests made %d series", second-first)
@@ -267,8 +268,8 @@ pools:
 		t.Errorf("%d series behind the pools that went, want %d", third, second)
 	}
 	began := time.Now()
-	if _, err := p.get("/metrics"); err != nil || time.Since(began) > 500*time.Millisecond {
+	if _, err := p.Get("/metrics"); err != nil || time.Since(began) > 500*time.Millisecond {
 		t.Errorf("/metrics answers after %v, %v", time.Since(began), err)
 	}
-	p.wantMemoryBelow(100 << 20)
+	wantMemoryBelow(t, p, 100<<20)
 }

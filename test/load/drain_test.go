@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fairlead/test/lab"
+	"fairlead/test/process"
 )
 
 const syscallTERM = syscall.SIGTERM
@@ -21,7 +22,7 @@ func TestTerminate(t *testing.T) {
 	cert := ca.Issue(host)
 	for round := range scaled(3, 10) {
 		a := serve(t, nil)
-		p := start(t, fmt.Sprintf(`
+		p := process.Start(t, fmt.Sprintf(`
 shutdown_timeout: 8s
 listeners:
   - {name: web, address: "127.0.0.1:0", protocol: http}
@@ -29,7 +30,7 @@ listeners:
 pools: [{name: p, endpoints: [{name: a, address: %q}]}]
 load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 `, cert.CertFile, cert.KeyFile, a))
-		web, tls := p.addr("web"), p.addr("secure")
+		web, tls := p.Addr("web"), p.Addr("secure")
 
 		// Requests that take long are answered, all of them.
 		var slow sync.WaitGroup
@@ -70,11 +71,11 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 			startLoad(t, "HTTP/1.1", 32, plain(web), 0, busyClients(nil)),
 			startLoad(t, "HTTP/1.1 over TLS", 8, secure(tls, ca.Client(host, "http/1.1")), 0, busyClients(nil)),
 		}
-		lab.Await(t, "slow requests", func() bool { return p.metric("fairlead_pool_open_requests") >= 8 })
+		lab.Await(t, "slow requests", func() bool { return p.Metric("fairlead_pool_open_requests") >= 8 })
 		busy(t, loads[0])
 		began := time.Now()
 		close(term)
-		p.signal(syscall.SIGTERM)
+		p.Signal(syscall.SIGTERM)
 		lab.Await(t, "new connections to be refused", func() bool {
 			c, err := net.Dial("tcp", web)
 			if err == nil {
@@ -83,7 +84,7 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 			return errors.Is(err, syscall.ECONNREFUSED)
 		})
 		slow.Wait()
-		if code := p.awaitExit(10 * time.Second); code != 0 {
+		if code := p.AwaitExit(10 * time.Second); code != 0 {
 			t.Errorf("exit status %d", code)
 		}
 		if took := time.Since(began); took > 6*time.Second {
@@ -92,7 +93,7 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 		for _, l := range loads {
 			l.wantNoFailure()
 		}
-		if n := p.count("connections were cut at the end of shutdown_timeout"); n > 0 {
+		if n := p.Count("connections were cut at the end of shutdown_timeout"); n > 0 {
 			t.Error("connections were cut")
 		}
 	}
@@ -102,19 +103,19 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 func TestTerminateAtOnce(t *testing.T) {
 	t.Parallel()
 	a := serve(t, nil)
-	p := start(t, fmt.Sprintf(`
+	p := process.Start(t, fmt.Sprintf(`
 shutdown_timeout: 60s
 listeners: [{name: web, address: "127.0.0.1:0", protocol: http}]
 pools: [{name: p, endpoints: [{name: a, address: %q}]}]
 load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 `, a))
-	c := lab.Dial(t, p.addr("web"))
+	c := lab.Dial(t, p.Addr("web"))
 	c.Send("GET /wait?for=1m HTTP/1.1\r\nHost: " + host + "\r\n\r\n")
-	lab.Await(t, "the request", func() bool { return p.metric("fairlead_pool_open_requests") == 1 })
-	p.signal(syscall.SIGTERM)
-	lab.Await(t, "the shutdown to begin", func() bool { return p.count("shutting down") > 0 })
-	p.signal(syscall.SIGTERM)
-	if code := p.awaitExit(3 * time.Second); code != 0 {
+	lab.Await(t, "the request", func() bool { return p.Metric("fairlead_pool_open_requests") == 1 })
+	p.Signal(syscall.SIGTERM)
+	lab.Await(t, "the shutdown to begin", func() bool { return p.Count("shutting down") > 0 })
+	p.Signal(syscall.SIGTERM)
+	if code := p.AwaitExit(3 * time.Second); code != 0 {
 		t.Errorf("exit status %d", code)
 	}
 }
@@ -124,20 +125,20 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 func TestTerminateHTTP2AfterReload(t *testing.T) {
 	ca := lab.NewCA(t)
 	configs := reloadConfigs(ca.Issue(host), [2]string{serve(t, nil), serve(t, nil)})
-	p := start(t, configs[0])
-	l := startHTTP2Load(t, 2, p.addr("secure"), ca.Client(host, "h2"))
+	p := process.Start(t, configs[0])
+	l := startHTTP2Load(t, 2, p.Addr("secure"), ca.Client(host, "h2"))
 	busy(t, l)
 	l.wantNoFailure()
-	p.reload(configs[1]) // other limits
+	p.Reload(configs[1]) // other limits
 	began := time.Now()
-	p.signal(syscall.SIGTERM)
-	if code := p.awaitExit(8 * time.Second); code != 0 {
+	p.Signal(syscall.SIGTERM)
+	if code := p.AwaitExit(8 * time.Second); code != 0 {
 		t.Errorf("exit status %d", code)
 	}
 	if took := time.Since(began); took > 3*time.Second {
 		t.Errorf("node with idle connections only ended after %v", took)
 	}
-	if p.count("connections were cut at the end of shutdown_timeout") > 0 {
+	if p.Count("connections were cut at the end of shutdown_timeout") > 0 {
 		t.Error("idle connections were cut rather than told to go")
 	}
 }

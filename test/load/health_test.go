@@ -21,6 +21,7 @@ import (
 	"fairlead/internal/node"
 	"fairlead/internal/resolve"
 	"fairlead/test/lab"
+	"fairlead/test/process"
 )
 
 // C25: a monitor's port is for probes only, and verdicts are by endpoint.
@@ -52,16 +53,16 @@ pools: [{name: p, monitor: up, endpoints: [{name: a, address: %q}, {name: b, add
 load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 `, port, addrs[0], addrs[1])
 	}
-	p := start(t, config(port))
-	l := startLoad(t, "clients", 4, plain(p.addr("web")), time.Millisecond, mixed)
+	p := process.Start(t, config(port))
+	l := startLoad(t, "clients", 4, plain(p.Addr("web")), time.Millisecond, mixed)
 	busy(t, l)
 	lab.Await(t, "probes", func() bool { return probes[2].Load() >= 8 })
 	if a, b := probes[0].Load(), probes[1].Load(); a+b > 0 {
 		t.Errorf("%d and %d probes came to the endpoints' own ports", a, b)
 	}
-	p.reload(config("0"))
-	lab.Await(t, "b to be unhealthy", func() bool { return p.metric("fairlead_endpoint_up", `endpoint="b"`) == 0 })
-	if p.metric("fairlead_endpoint_up", `endpoint="a"`) != 1 {
+	p.Reload(config("0"))
+	lab.Await(t, "b to be unhealthy", func() bool { return p.Metric("fairlead_endpoint_up", `endpoint="b"`) == 0 })
+	if p.Metric("fairlead_endpoint_up", `endpoint="a"`) != 1 {
 		t.Error("a is unhealthy")
 	}
 	l.wantNoFailure()
@@ -71,7 +72,7 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 	if served[0].Load() == 0 || served[1].Load() == 0 {
 		t.Error("an endpoint served nothing")
 	}
-	text, err := p.get("/status")
+	text, err := p.Get("/status")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,18 +107,18 @@ func TestProbesAreSpread(t *testing.T) {
 		fmt.Fprintf(&list, "{name: e%d, address: %q}, ", i, addr)
 	}
 	began := time.Now()
-	p := start(t, fmt.Sprintf(`
+	p := process.Start(t, fmt.Sprintf(`
 listeners: [{name: web, address: "127.0.0.1:0", protocol: http}]
 monitors: [{name: up, type: http, path: /healthz, expected_codes: "200", interval: %v, timeout: 1s}]
 pools: [{name: p, monitor: up, endpoints: [%s]}]
 load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 `, interval, list.String()))
-	c := &client{dial: plain(p.addr("web"))}
+	c := &client{dial: plain(p.Addr("web"))}
 	defer c.close()
 	if err := expect("GET", "/", "")(c, 0); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > time.Second && !raceEnabled {
+	if took := time.Since(began); took > time.Second && !process.Race {
 		t.Errorf("the first request was answered after %v", took)
 	}
 	time.Sleep(time.Until(began.Add(scaled(3*interval, 6*interval))))
@@ -169,7 +170,7 @@ func TestThresholds(t *testing.T) {
 			const script = "1100100100010111"
 			// wanted[i] is the state behind probe i+1.
 			const wanted = "1111111111000011"
-			var p atomic.Pointer[process]
+			var p atomic.Pointer[process.Process]
 			var probes atomic.Int64
 			var mu sync.Mutex
 			seen := make([]byte, 0, len(script))
@@ -178,7 +179,7 @@ func TestThresholds(t *testing.T) {
 				if n > 1 && n <= len(script)+1 {
 					// While this probe waits, the verdict is that of the last.
 					if p := p.Load(); p != nil {
-						up := byte('0') + byte(p.metric("fairlead_endpoint_up"))
+						up := byte('0') + byte(p.Metric("fairlead_endpoint_up"))
 						mu.Lock()
 						for len(seen) < n-2 {
 							seen = append(seen, '?')
@@ -196,7 +197,7 @@ func TestThresholds(t *testing.T) {
 				}
 				<-r.Context().Done()
 			}))
-			p.Store(start(t, fmt.Sprintf(`
+			p.Store(process.Start(t, fmt.Sprintf(`
 listeners: [{name: web, address: "127.0.0.1:0", protocol: http}]
 monitors: [{name: up, type: http, path: /, expected_codes: "200", interval: 600ms, timeout: 500ms, retries: 0, consecutive_down: 3, consecutive_up: 2}]
 pools: [{name: p, monitor: up, endpoints: [{name: a, address: %q}]}]
@@ -213,13 +214,13 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 				t.Errorf("states behind each probe = %s, want %s", got, wanted)
 			}
 			var changes []string
-			for _, e := range p.Load().find("endpoint health changed") {
+			for _, e := range p.Load().Find("endpoint health changed") {
 				changes = append(changes, e["verdict"].(string))
 			}
 			if got := strings.Join(changes, " "); got != "healthy unhealthy healthy" {
 				t.Errorf("changes in the log: %s", got)
 			}
-			if n := p.Load().metric("fairlead_endpoint_verdict_changes_total"); n != 3 {
+			if n := p.Load().Metric("fairlead_endpoint_verdict_changes_total"); n != 3 {
 				t.Errorf("%v changes are counted, want 3", n)
 			}
 		})

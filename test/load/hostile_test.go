@@ -18,6 +18,7 @@ import (
 
 	"fairlead/internal/h1/h1test"
 	"fairlead/test/lab"
+	"fairlead/test/process"
 )
 
 // hostile runs a node for an attack, with normal clients beside it that must
@@ -26,7 +27,7 @@ func hostile(t *testing.T, limits string, attack func(t *testing.T, web, secure 
 	t.Helper()
 	ca := lab.NewCA(t)
 	cert := ca.Issue(host)
-	p := start(t, fmt.Sprintf(`
+	p := process.Start(t, fmt.Sprintf(`
 listeners:
   - {name: web, address: "127.0.0.1:0", protocol: http, limits: %s}
   - {name: secure, address: "127.0.0.1:0", protocol: https, certificates: [{certificate: %q, key: %q}], limits: %s}
@@ -34,24 +35,24 @@ pools: [{name: p, endpoints: [{name: a, address: %q}]}]
 load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 `, limits, cert.CertFile, cert.KeyFile, limits, serve(t, nil)))
 	normal := []*load{
-		startLoad(t, "normal clients", 8, plain(p.addr("web")), 20*time.Millisecond, mixed),
-		startLoad(t, "normal clients with TLS", 4, secure(p.addr("secure"), ca.Client(host, "http/1.1")), 20*time.Millisecond, mixed),
+		startLoad(t, "normal clients", 8, plain(p.Addr("web")), 20*time.Millisecond, mixed),
+		startLoad(t, "normal clients with TLS", 4, secure(p.Addr("secure"), ca.Client(host, "http/1.1")), 20*time.Millisecond, mixed),
 	}
 	busy(t, normal[0])
-	before := p.usage()
-	attack(t, p.addr("web"), p.addr("secure"), ca)
+	before := usageOf(p)
+	attack(t, p.Addr("web"), p.Addr("secure"), ca)
 	for _, l := range normal {
 		l.wantNoFailure()
 	}
-	p.wantMemoryBelow(256 << 20)
+	wantMemoryBelow(t, p, 256<<20)
 	lab.Await(t, "goroutines and descriptors to be as before", func() bool {
-		u := p.usage()
+		u := usageOf(p)
 		return u.goroutines <= before.goroutines+20 && u.descriptors <= before.descriptors+20
 	})
-	if n := p.metric("fairlead_http_panics_total"); n > 0 {
+	if n := p.Metric("fairlead_http_panics_total"); n > 0 {
 		t.Errorf("%v connections met a defect", n)
 	}
-	for name, v := range p.series() {
+	for name, v := range p.Series() {
 		if strings.HasPrefix(name, "fairlead_http_limited_total") && v > 0 {
 			t.Log(name, v)
 		}
@@ -383,7 +384,7 @@ func TestHTTP2Attacks(t *testing.T) {
 			wg.Wait()
 		})
 	}
-	if raceEnabled { // one node has to do for all
+	if process.Race { // one node has to do for all
 		run(t, 1, 0, 1, 2, 3, 4, 5, 6, 7)
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fairlead/test/lab"
+	"fairlead/test/process"
 )
 
 // One of three endpoints is killed and started again, with clients at work. No
@@ -17,7 +18,7 @@ func TestEndpointKilled(t *testing.T) {
 		endpoints = append(endpoints, startEndpoint(t))
 	}
 	const interval, timeout, down, up = 200 * time.Millisecond, 100 * time.Millisecond, 2, 1
-	p := start(t, fmt.Sprintf(`
+	p := process.Start(t, fmt.Sprintf(`
 listeners: [{name: web, address: "127.0.0.1:0", protocol: http}]
 monitors: [{name: up, type: http, path: /, expected_codes: "200", interval: %v, timeout: %v, retries: 0, consecutive_down: %d, consecutive_up: %d}]
 pools:
@@ -29,12 +30,12 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 	names := []string{"a", "b", "c"}
 
 	const posting = 4
-	safe := startLoad(t, "GET and PUT", 32, plain(p.addr("web")), 0, mixed)
-	posts := startLoad(t, "POST", posting, plain(p.addr("web")), 0, expect("POST", "/", "body"))
+	safe := startLoad(t, "GET and PUT", 32, plain(p.Addr("web")), 0, mixed)
+	posts := startLoad(t, "POST", posting, plain(p.Addr("web")), 0, expect("POST", "/", "body"))
 	// changes returns how often the log told this verdict of an endpoint.
 	changes := func(name, verdict string) int {
 		n := 0
-		for _, e := range p.find("endpoint health changed") {
+		for _, e := range p.Find("endpoint health changed") {
 			if e["endpoint"] == name && e["verdict"] == verdict {
 				n++
 			}
@@ -55,9 +56,9 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 		busy(t, safe)
 		e.start()
 		lab.Await(t, name+" to be healthy", func() bool { return changes(name, "healthy") > cameUp })
-		before := p.metric("fairlead_endpoint_requests_total", `endpoint="`+name+`"`)
+		before := p.Metric("fairlead_endpoint_requests_total", `endpoint="`+name+`"`)
 		lab.Await(t, name+" to take requests", func() bool {
-			return p.metric("fairlead_endpoint_requests_total", `endpoint="`+name+`"`) > before
+			return p.Metric("fairlead_endpoint_requests_total", `endpoint="`+name+`"`) > before
 		})
 	}
 	// The clients leave the machine little time: half a second is for that.
@@ -67,7 +68,7 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 	safe.wantNoFailure()
 	done, failed := posts.stop()
 	t.Logf("POST: %d requests, %d failed: %v; slowest verdict %v; %v retries, %v refused by the budget, %v sent again", done, failed, posts.errs, slowest,
-		p.metric("fairlead_http_retries_total"), p.metric("fairlead_http_retries_refused_total"), p.metric("fairlead_endpoint_resent_total"))
+		p.Metric("fairlead_http_retries_total"), p.Metric("fairlead_http_retries_refused_total"), p.Metric("fairlead_endpoint_resent_total"))
 	// Each client may lose the request that is at the endpoint when it is
 	// killed, and one more over a connection that the dying process's system
 	// still accepts.

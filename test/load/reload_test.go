@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"fairlead/test/lab"
+	"fairlead/test/process"
 )
 
 // reloadConfigs returns two configurations that share the listeners web and
@@ -59,26 +60,26 @@ func TestReload(t *testing.T) {
 	collectOften(t)
 	ca := lab.NewCA(t)
 	configs := reloadConfigs(ca.Issue(host), [2]string{serve(t, nil), serve(t, nil)})
-	p := start(t, configs[0])
+	p := process.Start(t, configs[0])
 
 	loads := []*load{
-		startLoad(t, "HTTP/1.1", 16, plain(p.addr("web")), time.Millisecond, mixed),
-		startLoad(t, "new connections", 2, plain(p.addr("web")), 5*time.Millisecond, func(c *client, i int) error {
+		startLoad(t, "HTTP/1.1", 16, plain(p.Addr("web")), time.Millisecond, mixed),
+		startLoad(t, "new connections", 2, plain(p.Addr("web")), 5*time.Millisecond, func(c *client, i int) error {
 			defer c.close()
 			return mixed(c, i)
 		}),
-		startLoad(t, "HTTP/1.1 over TLS", 4, secure(p.addr("secure"), ca.Client(host, "http/1.1")), time.Millisecond, mixed),
-		startHTTP2Load(t, 4, p.addr("secure"), ca.Client(host, "h2")),
+		startLoad(t, "HTTP/1.1 over TLS", 4, secure(p.Addr("secure"), ca.Client(host, "http/1.1")), time.Millisecond, mixed),
+		startHTTP2Load(t, 4, p.Addr("secure"), ca.Client(host, "h2")),
 	}
 	next := 0
 	reload := func() {
 		next++
-		p.reload(configs[next%2])
+		p.Reload(configs[next%2])
 	}
 	for range scaled(10, 40) {
 		reload()
 	}
-	before := p.leastUsage(10, reload)
+	before := leastUsage(p, 10, reload)
 	began := time.Now()
 	count := scaled(30, 190)
 	for range count {
@@ -86,12 +87,12 @@ func TestReload(t *testing.T) {
 	}
 	t.Logf("%d reloads, %v each", count, time.Since(began)/time.Duration(count))
 	for range 2 { // by the file alone
-		n := p.count("configuration is in force")
+		n := p.Count("configuration is in force")
 		next++
-		p.write(configs[next%2])
-		p.awaitPlan(n + 1)
+		p.Write(configs[next%2])
+		p.AwaitPlan(n + 1)
 	}
-	after := p.leastUsage(10, reload)
+	after := leastUsage(p, 10, reload)
 	for _, l := range loads {
 		l.wantNoFailure()
 	}
@@ -103,7 +104,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("%d descriptors more", d)
 	}
 	// A plan with its tables is some hundred KiB.
-	if d := after.heap - before.heap; d > 6<<20 && !raceEnabled {
+	if d := after.heap - before.heap; d > 6<<20 && !process.Race {
 		t.Errorf("heap grew by %.1f MiB", d/(1<<20))
 	}
 }
@@ -153,10 +154,10 @@ func TestUpgradedOutliveReloads(t *testing.T) {
 	for i := range configs {
 		configs[i] = strings.Replace(configs[i], "shutdown_timeout: 5s", "shutdown_timeout: 1s", 1)
 	}
-	p := start(t, configs[0])
+	p := process.Start(t, configs[0])
 	var conns []*lab.Client
 	for range scaled(50, 200) {
-		c := lab.Dial(t, p.addr("web"))
+		c := lab.Dial(t, p.Addr("web"))
 		c.Send("GET /echo HTTP/1.1\r\nHost: " + host + "\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n")
 		if res := c.Response("GET"); res.StatusCode != 101 {
 			t.Fatalf("upgrade: %s", res.Status)
@@ -176,27 +177,27 @@ func TestUpgradedOutliveReloads(t *testing.T) {
 	next := 0
 	reload := func() {
 		next++
-		p.reload(configs[next%2])
+		p.Reload(configs[next%2])
 	}
 	for range 12 {
 		reload()
 	}
-	early := p.leastUsage(12, reload)
+	early := leastUsage(p, 12, reload)
 	for range scaled(24, 264) {
 		reload()
 	}
-	late := p.leastUsage(12, reload)
+	late := leastUsage(p, 12, reload)
 	echo()
 	t.Logf("early %+v, late %+v", early, late)
 	if late.goroutines > early.goroutines+early.goroutines/10 {
 		t.Errorf("goroutines grew from %d to %d", early.goroutines, late.goroutines)
 	}
-	if late.heap > early.heap+4<<20 && !raceEnabled {
+	if late.heap > early.heap+4<<20 && !process.Race {
 		t.Errorf("heap grew from %.1f to %.1f MiB", early.heap/(1<<20), late.heap/(1<<20))
 	}
 	began := time.Now()
-	p.signal(syscallTERM)
-	if code := p.awaitExit(8 * time.Second); code != 0 {
+	p.Signal(syscallTERM)
+	if code := p.AwaitExit(8 * time.Second); code != 0 {
 		t.Errorf("exit status %d", code)
 	}
 	if took := time.Since(began); took > 4*time.Second {

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"fairlead/test/process"
 )
 
 // rolling is a pool whose endpoints are replaced one after the other.
@@ -81,8 +83,8 @@ func TestRollingReplacement(t *testing.T) {
 	for i := range 4 {
 		r.add(fmt.Sprintf("old-%d", i))
 	}
-	p := start(t, r.yaml())
-	addr := p.addr("web")
+	p := process.Start(t, r.yaml())
+	addr := p.Addr("web")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -132,7 +134,7 @@ func TestRollingReplacement(t *testing.T) {
 				break
 			}
 		}
-		p.reload(r.yaml())
+		p.Reload(r.yaml())
 		time.Sleep(r.drain + 500*time.Millisecond)
 	}
 	cancel()
@@ -143,12 +145,12 @@ func TestRollingReplacement(t *testing.T) {
 			t.Errorf("%s: too little has happened", kind)
 		}
 	}
-	for _, e := range p.find("endpoint drains: its sessions stay") {
+	for _, e := range p.Find("endpoint drains: its sessions stay") {
 		if !strings.HasPrefix(e["endpoint"].(string), "old-") {
 			t.Errorf("drained: %v", e)
 		}
 	}
-	if n := p.count("endpoint drains: its sessions stay"); n != 4 {
+	if n := p.Count("endpoint drains: its sessions stay"); n != 4 {
 		t.Errorf("%d endpoints were drained, want 4", n)
 	}
 }

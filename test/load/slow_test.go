@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fairlead/test/lab"
+	"fairlead/test/process"
 )
 
 // Clients that are slow in every way there is are cut off by the limits, while
@@ -21,18 +22,18 @@ func TestSlowClients(t *testing.T) {
 	limit := scaled(2*time.Second, 6*time.Second)
 	header, body, idle := limit, limit, limit
 	limits := fmt.Sprintf("{header_timeout: %v, body_timeout: %v, idle_timeout: %v, body_min_rate: 64}", header, body, idle)
-	p := start(t, fmt.Sprintf(`
+	p := process.Start(t, fmt.Sprintf(`
 listeners:
   - {name: web, address: "127.0.0.1:0", protocol: http, limits: %s}
   - {name: secure, address: "127.0.0.1:0", protocol: https, certificates: [{certificate: %q, key: %q}], limits: %s}
 pools: [{name: p, endpoints: [{name: a, address: %q}]}]
 load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 `, limits, cert.CertFile, cert.KeyFile, limits, serve(t, nil)))
-	web, secureAddr := p.addr("web"), p.addr("secure")
+	web, secureAddr := p.Addr("web"), p.Addr("secure")
 
 	normal := startLoad(t, "normal clients", scaled(100, 500), plain(web), 200*time.Millisecond, mixed)
 	busy(t, normal)
-	before := p.descriptors()
+	before := p.Descriptors()
 	honest := make(chan error, 1)
 	go func() { honest <- slowUpload(web, 200, scaled(6*time.Second, 60*time.Second)) }()
 
@@ -113,7 +114,7 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 			})
 		}
 	}
-	open := func() float64 { return p.metric("fairlead_http_connections_open") }
+	open := func() float64 { return p.Metric("fairlead_http_connections_open") }
 	lab.Await(t, "slow clients to be there", func() bool { return open() > float64(scaled(100, 500))+float64(scaled(20, 300)) })
 	time.Sleep(body) // they are all there, and none of the long limits is over
 	deadline := time.Now().Add(scaled(10*time.Second, 30*time.Second))
@@ -137,9 +138,9 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 		t.Errorf("a slow but honest upload: %v", err)
 	}
 	normal.wantNoFailure()
-	lab.Await(t, "descriptors to be as before", func() bool { return p.descriptors() <= before+20 })
+	lab.Await(t, "descriptors to be as before", func() bool { return p.Descriptors() <= before+20 })
 	for _, limit := range []string{"header_timeout", "body_timeout"} {
-		if p.metric("fairlead_http_limited_total", `limit="`+limit+`"`) == 0 {
+		if p.Metric("fairlead_http_limited_total", `limit="`+limit+`"`) == 0 {
 			t.Errorf("limit %s has not counted", limit)
 		}
 	}
@@ -181,12 +182,12 @@ func slowUpload(addr string, rate int, long time.Duration) error {
 // client is served meanwhile.
 func TestDrippers(t *testing.T) {
 	header := scaled(3*time.Second, 10*time.Second)
-	p := start(t, fmt.Sprintf(`
+	p := process.Start(t, fmt.Sprintf(`
 listeners: [{name: web, address: "127.0.0.1:0", protocol: http, limits: {header_timeout: %v}}]
 pools: [{name: p, endpoints: [{name: a, address: %q}]}]
 load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 `, header, serve(t, nil)))
-	web := p.addr("web")
+	web := p.Addr("web")
 	other := startLoad(t, "other clients", 1, plain(web), 100*time.Millisecond, func(c *client, i int) error {
 		defer c.close()
 		began := time.Now()
@@ -196,7 +197,7 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 		}
 		return err
 	})
-	before := p.descriptors()
+	before := p.Descriptors()
 	count := scaled(500, 2000)
 	conns := make([]net.Conn, count)
 	for i := range conns {
@@ -211,20 +212,20 @@ load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 	began := time.Now()
 	// On a slow machine the first are cut before the last have been accepted.
 	lab.Await(t, "all connections to be accepted", func() bool {
-		return p.metric("fairlead_http_connections_open")+p.metric("fairlead_http_limited_total", `limit="header_timeout"`) >= float64(count)
+		return p.Metric("fairlead_http_connections_open")+p.Metric("fairlead_http_limited_total", `limit="header_timeout"`) >= float64(count)
 	})
-	for time.Since(began) < header+3*time.Second && p.metric("fairlead_http_connections_open") > 2 {
+	for time.Since(began) < header+3*time.Second && p.Metric("fairlead_http_connections_open") > 2 {
 		for _, c := range conns {
 			c.Write([]byte("x"))
 		}
 		time.Sleep(500 * time.Millisecond)
 	}
-	if n := p.metric("fairlead_http_connections_open"); n > 2 {
+	if n := p.Metric("fairlead_http_connections_open"); n > 2 {
 		t.Errorf("%v connections are open %v after the last one came, with a header_timeout of %v", n, time.Since(began), header)
 	}
 	other.wantNoFailure()
-	lab.Await(t, "descriptors to be as before", func() bool { return p.descriptors() <= before+20 })
-	if n := p.metric("fairlead_http_limited_total", `limit="header_timeout"`); n < float64(count) {
+	lab.Await(t, "descriptors to be as before", func() bool { return p.Descriptors() <= before+20 })
+	if n := p.Metric("fairlead_http_limited_total", `limit="header_timeout"`); n < float64(count) {
 		t.Errorf("header_timeout counts %v, want %d", n, count)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"fairlead/test/lab"
+	"fairlead/test/process"
 )
 
 // soakMinutesEnv says how long the long form of TestSoak takes for each engine.
@@ -62,8 +63,8 @@ func soakNode(t *testing.T, long time.Duration) {
 		endpoints = append(endpoints, startEndpointOn(t, fmt.Sprintf("127.0.0.%d:0", 2+i)))
 	}
 	c := soakConfig{ca.Issue(host), endpoints}
-	p := start(t, c.yaml(nil))
-	m := &mix{web: p.addr("web"), secure: p.addr("secure"), ca: ca, seed: seed}
+	p := process.Start(t, c.yaml(nil))
+	m := &mix{web: p.Addr("web"), secure: p.Addr("secure"), ca: ca, seed: seed}
 
 	// run puts the whole load on the node for a time, and leaves it quiet.
 	run := func(long time.Duration) holdings {
@@ -72,7 +73,7 @@ func soakNode(t *testing.T, long time.Duration) {
 		began := time.Now()
 		stop()
 		t.Logf("the last client left after %v", time.Since(began).Round(time.Millisecond))
-		p.reload(c.yaml(nil))
+		p.Reload(c.yaml(nil))
 		t.Logf("%d kills, requests that failed for them: %v", kills, m.explained.counts())
 		if n, most := m.explained.total(), 2*kills*m.clients; n > most {
 			t.Errorf("%d requests failed in %d kills with %d clients, want at most %d", n, kills, m.clients, most)
@@ -98,7 +99,7 @@ func soakNode(t *testing.T, long time.Duration) {
 	if after.connections != 0 || after.fibers > before.fibers {
 		t.Errorf("%v connections and %v fibers on the loops, want 0 and %v", after.connections, after.fibers, before.fibers)
 	}
-	if most := before.resident*3/2 + 16<<20; after.resident > most && !raceEnabled {
+	if most := before.resident*3/2 + 16<<20; after.resident > most && !process.Race {
 		t.Errorf("%d MiB resident, want at most %d", after.resident>>20, most>>20)
 	}
 }
@@ -147,7 +148,7 @@ func (c soakConfig) yaml(rnd *rand.Rand) string {
 
 // disturb reloads every second and kills an endpoint every few, until the time
 // is over, and returns how many it killed. At the end all endpoints run.
-func disturb(t *testing.T, p *process, c soakConfig, m *mix, rnd *rand.Rand, long time.Duration) (kills int) {
+func disturb(t *testing.T, p *process.Process, c soakConfig, m *mix, rnd *rand.Rand, long time.Duration) (kills int) {
 	t.Helper()
 	var down *endpointProcess
 	up := func() {
@@ -162,7 +163,7 @@ func disturb(t *testing.T, p *process, c soakConfig, m *mix, rnd *rand.Rand, lon
 	defer second.Stop()
 	for end := time.Now().Add(long); time.Now().Before(end) && !t.Failed(); {
 		<-second.C
-		p.reload(c.yaml(rnd))
+		p.Reload(c.yaml(rnd))
 		time.Sleep(time.Duration(rnd.IntN(500)) * time.Millisecond) // not always at a reload
 		switch {
 		case down != nil && rnd.IntN(2) == 0:
@@ -191,7 +192,7 @@ type holdings struct {
 
 // rest waits until a node without clients comes to rest, and returns what it
 // has then.
-func rest(t *testing.T, p *process) holdings {
+func rest(t *testing.T, p *process.Process) holdings {
 	t.Helper()
 	const (
 		still = 3  // seconds without a change
@@ -199,7 +200,7 @@ func rest(t *testing.T, p *process) holdings {
 	)
 	var last holdings
 	for same, second := 0, 0; second < most; second++ {
-		now := p.holdings()
+		now := holdingsOf(t, p)
 		resident := now.resident
 		now.resident = 0
 		if now == last && now.open == 0 {
@@ -214,18 +215,18 @@ func rest(t *testing.T, p *process) holdings {
 		}
 		time.Sleep(time.Second)
 	}
-	p.signal(syscall.SIGQUIT) // which prints all goroutines
+	p.Signal(syscall.SIGQUIT) // which prints all goroutines
 	t.Fatalf("the node is not at rest after %d s: %+v", most, last)
 	return last
 }
 
-func (p *process) holdings() holdings {
-	p.t.Helper()
+func holdingsOf(t *testing.T, p *process.Process) holdings {
+	t.Helper()
 	var h holdings
-	dir := fmt.Sprintf("/proc/%d", p.cmd.Process.Pid)
+	dir := fmt.Sprintf("/proc/%d", p.PID)
 	fds, err := os.ReadDir(filepath.Join(dir, "fd"))
 	if err != nil {
-		p.t.Fatal(err)
+		t.Fatal(err)
 	}
 	for _, fd := range fds {
 		if to, _ := os.Readlink(filepath.Join(dir, "fd", fd.Name())); strings.HasPrefix(to, "pipe:") {
@@ -236,12 +237,12 @@ func (p *process) holdings() holdings {
 	}
 	tasks, err := os.ReadDir(filepath.Join(dir, "task"))
 	if err != nil {
-		p.t.Fatal(err)
+		t.Fatal(err)
 	}
 	h.threads = len(tasks)
-	h.resident = p.memory("VmRSS")
+	h.resident = p.Memory("VmRSS")
 	fibers := 0
-	for series, v := range p.series() {
+	for series, v := range p.Series() {
 		name, labels, _ := strings.Cut(series, "{")
 		switch {
 		case name == "go_goroutines":

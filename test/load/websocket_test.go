@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"fairlead/test/process"
 )
 
 const largeMessage = 16 << 20
@@ -74,12 +76,12 @@ func echoRaw(w http.ResponseWriter) {
 // place.
 func TestWebSocketRelay(t *testing.T) {
 	connections, long := scaled(60, 1000), scaled(6*time.Second, 10*time.Minute)
-	p := start(t, fmt.Sprintf(`
+	p := process.Start(t, fmt.Sprintf(`
 listeners: [{name: web, address: "127.0.0.1:0", protocol: http, limits: {upgrade_idle_timeout: 5m}}]
 pools: [{name: p, endpoints: [{name: a, address: %q}, {name: b, address: %q}]}]
 load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 `, echoServer(t), echoServer(t)))
-	addr := p.addr("web")
+	addr := p.Addr("web")
 	end := time.Now().Add(long)
 	large := make(chan struct{}, 4) // so many large messages at once
 	var all sync.WaitGroup

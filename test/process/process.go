@@ -1,4 +1,12 @@
-package loadtest
+// Package process runs the real binary for tests as a process of its own, so
+// that its descriptors, memory, threads and exit status are those of a node in
+// service, and looks at it from outside: by its log, its metrics and what the
+// system knows of it. With the race detector in the test the binary has it too.
+//
+// A package whose tests use it has a TestMain that calls [Main], which builds
+// the binary. Whole nodes in the test's own process, which start faster and
+// show more, are in test/lab.
+package process
 
 import (
 	"bufio"
@@ -22,12 +30,40 @@ import (
 	"fairlead/test/lab"
 )
 
-// event is one line of a node's log.
-type event map[string]any
+// binary is the program under test.
+var binary string
 
-// process is the real binary, serving.
-type process struct {
-	file  string
+// Main builds the binary and runs a package's tests with it; its result is for
+// os.Exit.
+func Main(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "fairlead-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary = filepath.Join(dir, "fairlead")
+	args := []string{"build", "-o", binary}
+	if Race {
+		args = append(args, "-race")
+	}
+	if out, err := exec.Command("go", append(args, "fairlead/cmd/fairlead")...).CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// Event is one line of a node's log.
+type Event map[string]any
+
+// Process is the real binary, serving. It belongs to one test.
+type Process struct {
+	// File is the configuration file, in a directory of its own.
+	File string
+	// PID is what the system knows the process by.
+	PID int
+
 	admin string
 
 	t      testing.TB
@@ -36,20 +72,21 @@ type process struct {
 	state  *os.ProcessState
 
 	mu     sync.Mutex // guards what follows
-	events []event
+	events []Event
 	noise  []string // lines that are not of the log: panics, races
 }
 
-// start runs "fairlead serve" with a configuration, to which an admin address
-// is added, and waits until it is ready.
-func start(t testing.TB, yaml string) *process {
+// Start runs "fairlead serve" with a configuration, to which an admin address
+// is added, and waits until it is ready. The process ends with the test, which
+// fails when that takes too long, or when there was a panic, a race or a defect.
+func Start(t testing.TB, yaml string) *Process {
 	t.Helper()
 	// Asked in a test so that the go command does not take what was found on one
 	// engine for the other: it knows what this process asks for, not its children.
 	t.Logf("engine: %q", os.Getenv("FAIRLEAD_IO"))
-	p := &process{t: t, file: filepath.Join(t.TempDir(), "fairlead.yaml"), exited: make(chan struct{})}
-	p.write(yaml)
-	p.cmd = exec.Command(binary, "serve", "--config", p.file, "--log-format", "json")
+	p := &Process{t: t, File: filepath.Join(t.TempDir(), "fairlead.yaml"), exited: make(chan struct{})}
+	p.Write(yaml)
+	p.cmd = exec.Command(binary, "serve", "--config", p.File, "--log-format", "json")
 	// A race ends the process, so that it cannot be missed.
 	p.cmd.Env = append(os.Environ(), "GORACE=halt_on_error=1", "GOTRACEBACK=all")
 	stderr, err := p.cmd.StderrPipe()
@@ -59,6 +96,7 @@ func start(t testing.TB, yaml string) *process {
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	p.PID = p.cmd.Process.Pid
 	go func() {
 		defer close(p.exited)
 		p.read(stderr)
@@ -72,17 +110,17 @@ func start(t testing.TB, yaml string) *process {
 			t.Fatalf("node has ended: %v\n%s", p.state, strings.Join(p.noise, "\n"))
 		default:
 		}
-		return p.count("configuration is in force") > 0
+		return p.Count("configuration is in force") > 0
 	})
-	p.admin = p.find("admin is open")[0]["address"].(string)
+	p.admin = p.Find("admin is open")[0]["address"].(string)
 	return p
 }
 
-func (p *process) read(r io.Reader) {
+func (p *Process) read(r io.Reader) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		var e event
+		var e Event
 		err := json.Unmarshal(lines.Bytes(), &e)
 		p.mu.Lock()
 		if err != nil {
@@ -96,7 +134,7 @@ func (p *process) read(r io.Reader) {
 
 // stop ends the node with the test and judges how it lived: no panic, no race,
 // no defect.
-func (p *process) stop() {
+func (p *Process) stop() {
 	select {
 	case <-p.exited:
 	default:
@@ -127,16 +165,16 @@ func (p *process) stop() {
 	}
 }
 
-// signal sends a signal.
-func (p *process) signal(s os.Signal) {
+// Signal sends a signal.
+func (p *Process) Signal(s os.Signal) {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-// awaitExit waits for the end and returns the exit status.
-func (p *process) awaitExit(within time.Duration) int {
+// AwaitExit waits for the end and returns the exit status.
+func (p *Process) AwaitExit(within time.Duration) int {
 	p.t.Helper()
 	select {
 	case <-p.exited:
@@ -149,44 +187,44 @@ func (p *process) awaitExit(within time.Duration) int {
 
 var adminLine = regexp.MustCompile(`(?m)^admin:`)
 
-// write replaces the configuration file.
-func (p *process) write(yaml string) {
+// Write replaces the configuration file.
+func (p *Process) Write(yaml string) {
 	p.t.Helper()
 	if !adminLine.MatchString(yaml) {
 		yaml += "\nadmin: {address: \"127.0.0.1:0\"}\n"
 	}
-	if err := os.WriteFile(p.file+".next", []byte(yaml), 0o600); err != nil {
+	if err := os.WriteFile(p.File+".next", []byte(yaml), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
-	if err := os.Rename(p.file+".next", p.file); err != nil {
+	if err := os.Rename(p.File+".next", p.File); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-// reload puts a configuration in force, by SIGHUP.
-func (p *process) reload(yaml string) {
+// Reload puts a configuration in force, by SIGHUP.
+func (p *Process) Reload(yaml string) {
 	p.t.Helper()
-	before := p.count("configuration is in force")
-	p.write(yaml)
-	p.signal(syscall.SIGHUP)
-	p.awaitPlan(before + 1)
+	before := p.Count("configuration is in force")
+	p.Write(yaml)
+	p.Signal(syscall.SIGHUP)
+	p.AwaitPlan(before + 1)
 }
 
 // planWithin bounds awaitPlan.
 const planWithin = time.Minute
 
-// awaitPlan waits until so many plans have come into force.
-func (p *process) awaitPlan(n int) {
+// AwaitPlan waits until so many plans have come into force.
+func (p *Process) AwaitPlan(n int) {
 	p.t.Helper()
 	// On a busy machine first verdicts take their time, more than once.
-	lab.AwaitWithin(p.t, planWithin, fmt.Sprintf("plan %d", n), func() bool { return p.count("configuration is in force") >= n })
+	lab.AwaitWithin(p.t, planWithin, fmt.Sprintf("plan %d", n), func() bool { return p.Count("configuration is in force") >= n })
 }
 
-// find returns the log's lines with a message.
-func (p *process) find(msg string) []event {
+// Find returns the log's lines with a message.
+func (p *Process) Find(msg string) []Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var list []event
+	var list []Event
 	for _, e := range p.events {
 		if e["msg"] == msg {
 			list = append(list, e)
@@ -195,13 +233,14 @@ func (p *process) find(msg string) []event {
 	return list
 }
 
-func (p *process) count(msg string) int { return len(p.find(msg)) }
+// Count returns how many lines of the log have a message.
+func (p *Process) Count(msg string) int { return len(p.Find(msg)) }
 
-// addr returns the address of a listener, as it was opened last.
-func (p *process) addr(listener string) string {
+// Addr returns the address of a listener, as it was opened last.
+func (p *Process) Addr(listener string) string {
 	p.t.Helper()
 	addr := ""
-	for _, e := range p.find("listening") {
+	for _, e := range p.Find("listening") {
 		if e["listener"] == listener {
 			addr = e["address"].(string)
 		}
@@ -212,8 +251,8 @@ func (p *process) addr(listener string) string {
 	return addr
 }
 
-// get returns what the admin server answers.
-func (p *process) get(path string) (string, error) {
+// Get returns what the admin server answers.
+func (p *Process) Get(path string) (string, error) {
 	c := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := c.Get("http://" + p.admin + path)
 	if err != nil {
@@ -227,10 +266,10 @@ func (p *process) get(path string) (string, error) {
 	return string(b), err
 }
 
-// series returns every series of the metrics with its value.
-func (p *process) series() map[string]float64 {
+// Series returns every series of the metrics with its value.
+func (p *Process) Series() map[string]float64 {
 	p.t.Helper()
-	text, err := p.get("/metrics")
+	text, err := p.Get("/metrics")
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -250,12 +289,12 @@ func (p *process) series() map[string]float64 {
 	return all
 }
 
-// metric returns the sum of a metric's series whose labels contain all parts,
+// Metric returns the sum of a metric's series whose labels contain all parts,
 // such as `endpoint="a"`.
-func (p *process) metric(name string, parts ...string) float64 {
+func (p *Process) Metric(name string, parts ...string) float64 {
 	p.t.Helper()
 	sum := 0.0
-	for s, v := range p.series() {
+	for s, v := range p.Series() {
 		if n, labels, _ := strings.Cut(s, "{"); n == name && containsAll(labels, parts) {
 			sum += v
 		}
@@ -272,21 +311,21 @@ func containsAll(s string, parts []string) bool {
 	return true
 }
 
-// descriptors returns how many files the process has open.
-func (p *process) descriptors() int {
+// Descriptors returns how many files the process has open.
+func (p *Process) Descriptors() int {
 	p.t.Helper()
-	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid))
+	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.PID))
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	return len(list)
 }
 
-// memory returns a figure of /proc/PID/status, VmRSS or VmHWM (the highest
+// Memory returns a figure of /proc/PID/status, VmRSS or VmHWM (the highest
 // VmRSS so far), in bytes.
-func (p *process) memory(name string) int64 {
+func (p *Process) Memory(name string) int64 {
 	p.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -296,55 +335,4 @@ func (p *process) memory(name string) int64 {
 		p.t.Fatalf("no %s in %s", name, text)
 	}
 	return kib << 10
-}
-
-// wantMemoryBelow judges the highest memory so far.
-func (p *process) wantMemoryBelow(limit int64) {
-	p.t.Helper()
-	peak := p.memory("VmHWM")
-	p.t.Logf("peak memory %d MiB", peak>>20)
-	if !raceEnabled && peak > limit {
-		p.t.Errorf("peak memory %d MiB, want at most %d", peak>>20, limit>>20)
-	}
-}
-
-// usage is what must not grow. Fibers that event loops keep for later are
-// goroutines to the runtime, and not counted: their number is bounded.
-type usage struct {
-	goroutines, descriptors int
-	heap                    float64 // that the last garbage collection left, in effect
-}
-
-func (p *process) usage() usage {
-	p.t.Helper()
-	s := p.series()
-	kept := 0.0
-	for name, n := range s {
-		if strings.HasPrefix(name, "fairlead_loop_fibers{") && strings.Contains(name, `state="free"`) {
-			kept += n
-		}
-	}
-	live := s["go_memstats_next_gc_bytes"] / (1 + s["go_gc_gogc_percent"]/100)
-	return usage{int(s["go_goroutines"] - kept), p.descriptors(), live}
-}
-
-// collectOften has nodes that the test starts collect garbage by Go's own rule, so
-// that what is known of the heap is never old: their own leaves much room.
-func collectOften(t *testing.T) { t.Setenv("GOGC", "100") }
-
-// leastUsage takes n steps, and returns the least of each figure that was seen after
-// one of them: what is kept. A single look may come upon a plan that its successor
-// has not replaced everywhere, or a heap as a collection amid a change found it.
-func (p *process) leastUsage(n int, step func()) usage {
-	p.t.Helper()
-	var least usage
-	for i := range n {
-		step()
-		u := p.usage()
-		if i == 0 {
-			least = u
-		}
-		least = usage{min(least.goroutines, u.goroutines), min(least.descriptors, u.descriptors), min(least.heap, u.heap)}
-	}
-	return least
 }

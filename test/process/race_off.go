@@ -1,0 +1,6 @@
+//go:build !race
+
+package process
+
+// Race tells that the race detector is on.
+const Race = false
