@@ -91,6 +91,8 @@ var layers = []layer{
 		"it holds only tests, which see gRPC through the HTTP plane from outside"},
 	{"test/process", []string{"test/lab"},
 		"it runs the binary for tests and sees only what an operator sees; no program links it"},
+	{"test/browser", []string{"test/lab", "test/process"},
+		"it holds only tests, which see what a browser sees of the binary"},
 	{"test/load", []string{"test/lab", "test/process", "internal/h1/h1test"},
 		"it runs the binary as a process and sees only what an operator sees"},
 	{"test/taste", nil,
