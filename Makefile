@@ -26,7 +26,7 @@ TEST_PACKAGES  := curl nghttp2-client openssl iproute2 socat gcc libc6-dev chrom
 BENCH_PACKAGES := haproxy nginx-light wrk nghttp2-client util-linux
 
 .DEFAULT_GOAL := help
-.PHONY: help build test installed goroutine race check lint fuzz bench h2spec vuln gen e2e soak cross deps toolchain
+.PHONY: help build test installed goroutine race check lint fuzz bench h2spec vuln gen e2e soak websocket cross deps toolchain
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ e2e: ## run the tests under test/ against the real binary, uncached
 
 soak: ## run the tests that need load and time in their long form, hours; options in SOAK
 	FAIRLEAD_SOAK=1 go test -count=1 -timeout 3h -v $(SOAK) ./test/load
+
+websocket: ## relay a thousand WebSockets, 10 minutes on each engine
+	FAIRLEAD_SOAK=1 go test -count=1 -timeout 1h -v -run '^TestWebSocketRelay$$' ./test/load
 
 cross: ## build for the other platforms that are supported
 	@set -e; for platform in linux/arm64 darwin/arm64; do \
