@@ -89,8 +89,6 @@ const (
 	maxStale = 1000
 	// maxInterim bounds the 1xx answers before a final one.
 	maxInterim = 32
-	// resendLimit bounds the body that is kept to be sent again.
-	resendLimit = 64 << 10
 	// watchInterval is how often a client that waits for its answer is
 	// looked after: an endpoint should not work for one that has gone.
 	watchInterval = 500 * time.Millisecond
@@ -187,6 +185,7 @@ func (x *exchange) run(req *h1.Request, first []byte, complete bool) (result out
 	x.requestHead(req, x.decision.Endpoint)
 	x.bodyAt = len(x.out)
 	x.addBody(first, complete)
+	x.resend = x.resend && len(x.out)-x.bodyAt <= x.lb.RetryBody
 	x.upload.begin(x, complete)
 
 	x.hold = x.hold[:0]
@@ -310,7 +309,7 @@ func (x *exchange) mayAskAgain(f *failure) bool {
 // is done once, when the pool has another endpoint that can be used, or another
 // pool may be taken and has one, and the retry budget allows it.
 func (x *exchange) failover(f *failure, err error) bool {
-	if x.failedOver || x.binding.held && x.lb.Affinity.Failover == model.FailoverNone {
+	if x.failedOver || x.binding.held && (x.lb.Affinity.Failover == model.FailoverNone || !f.leavesSession()) {
 		return false
 	}
 	next, ok := steer.Again(x.decision, &x.facts, &x.rnd, x.start.Wall())

@@ -43,6 +43,18 @@ func (f *failure) blamesEndpoint() bool {
 	return true
 }
 
+// leavesSession reports whether a request that is bound to a session may turn to
+// another endpoint for a failure. These are the ones of Cloudflare's zero-downtime
+// failover: its endpoint could not be connected to. One that is merely full has its
+// sessions still.
+func (f *failure) leavesSession() bool {
+	switch f.status {
+	case 521, 522, 523, 525, 526:
+		return true
+	}
+	return false
+}
+
 func (f *failure) Error() string { return f.reason }
 
 // The failures, with the numbers that Cloudflare gives them.

@@ -89,7 +89,7 @@ func (u *upload) run(to loop.Conn) {
 // it is kept in x.out.
 func (u *upload) piece(to loop.Conn, b []byte, done bool) error {
 	x := u.x
-	if x.resend && len(x.out)-x.bodyAt+len(b) > resendLimit {
+	if x.resend && len(x.out)-x.bodyAt+len(b) > x.lb.RetryBody {
 		x.resend = false
 	}
 	var err error

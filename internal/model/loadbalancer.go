@@ -84,6 +84,10 @@ type LoadBalancer struct {
 	// those after a refused connection, which cost the endpoint nothing, do
 	// not count. Default 0.2.
 	RetryBudget float64 `yaml:"retry_budget"`
+	// Bytes of a request body that are kept so that the request can be sent
+	// again after a failure, 0 to 1048576; one with a longer body cannot, once
+	// a part of it was sent. Default 65536.
+	RetryBodyBytes int `yaml:"retry_body_bytes"`
 	// Conditions on the request, and what they change; up to 1000.
 	Rules []Rule `yaml:"rules"`
 	// How long connections to an endpoint that was removed may go on; layer 4
@@ -100,6 +104,7 @@ func (lb *LoadBalancer) SetDefaults() {
 	lb.SessionAffinityTTL = 23 * time.Hour
 	lb.SessionAffinityAttributes.SetDefaults()
 	lb.RetryBudget = 0.2
+	lb.RetryBodyBytes = 64 << 10
 }
 
 // Policy returns the steering policy that holds, with the default resolved.

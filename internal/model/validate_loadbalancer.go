@@ -35,6 +35,7 @@ func (v *validator) eachLoadBalancer() {
 		v.steering(at, lb)
 		v.affinity(at, lb, lb)
 		within(v, at.Key("retry_budget"), lb.RetryBudget, 0, 1)
+		within(v, at.Key("retry_body_bytes"), lb.RetryBodyBytes, 0, 1<<20)
 		v.draining(at, lb)
 		v.rules(at.Key("rules"), lb)
 		v.reachable(at, lb)

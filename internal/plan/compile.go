@@ -264,7 +264,7 @@ func (k *compiler) loadBalancer(m *model.LoadBalancer) error {
 func (k *compiler) balancer(m *model.LoadBalancer) *LoadBalancer {
 	b := &LoadBalancer{
 		Name: model.CanonicalHost(m.Name), Proxied: m.Proxied, Policy: m.Policy(),
-		Default: k.poolList(m.DefaultPools), Fallback: k.pools[m.FallbackPool], RetryBudget: m.RetryBudget,
+		Default: k.poolList(m.DefaultPools), Fallback: k.pools[m.FallbackPool], RetryBudget: m.RetryBudget, RetryBody: m.RetryBodyBytes,
 		Regions: mapPools(k, m.RegionPools), Countries: mapPools(k, m.CountryPools), PoPs: mapPools(k, m.PopPools),
 		AcrossPools: m.AdaptiveRouting.FailoverAcrossPools,
 	}

@@ -85,6 +85,7 @@ type LoadBalancer struct {
 	PoPs      map[string][]*Pool
 
 	RetryBudget float64
+	RetryBody   int // bytes of a request's body that are kept to be sent again
 	// AcrossPools lets a retry leave the pool.
 	AcrossPools bool
 	// Sheds is true where one of the pools does.

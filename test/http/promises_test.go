@@ -204,7 +204,7 @@ func TestFailoverCodes(t *testing.T) {
 	ca := lab.NewCA(t)
 	var trials []trial
 	for _, e := range edgeErrors {
-		if e.here || e.name == "noname" { // nothing was asked
+		if e.here {
 			continue
 		}
 		trials = append(trials, trial{e.name, strings.ReplaceAll(e.pool, "CA", ca.File), e.addr(t, ca), e.status, retried[e.status]})
@@ -233,6 +233,9 @@ load_balancers: [{name: %s, proxied: true, default_pools: [p, q], retry_budget: 
 				}
 				s := server{Node: n, addr: n.Addr("web")}
 				again, want := c.again && failover != "none", c.status
+				if c.name == "noname" && failover == "no session" { // nothing was asked yet
+					again = true
+				}
 				if again {
 					want = 200
 				}
@@ -413,4 +416,42 @@ func TestRuleSendsPostsToTheirPool(t *testing.T) {
 			equal(t, method+": endpoint", res.Header.Get("X-Endpoint"), want)
 		}
 	})
+}
+
+// What is kept of a body, so that a request can be sent again, is bounded as
+// retry_body_bytes says.
+func TestRetryBodyBytes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		keys string
+		body int
+		want int
+	}{
+		{"", 64 << 10, 200},
+		{"", 64<<10 + 1, 520},
+		{"retry_body_bytes: 10", 10, 200},
+		{"retry_body_bytes: 10", 11, 520},
+		{"retry_body_bytes: 0", 0, 200},
+		{"retry_body_bytes: 0", 1, 520},
+	} {
+		t.Run(fmt.Sprint(c.keys, c.body), func(t *testing.T) {
+			t.Parallel()
+			read := lab.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				io.Copy(io.Discard, r.Body)
+				panic(http.ErrAbortHandler) // without an answer
+			}))
+			b := lab.NewEndpoint(t, "B")
+			n := lab.Start(t, fmt.Sprintf(`
+listeners: [{name: web, address: "127.0.0.1:0", protocol: http}]
+pools: [{name: p, endpoints: [{name: A, address: %q}]}, {name: q, endpoints: [{name: B, address: %q}]}]
+load_balancers: [{name: %s, proxied: true, default_pools: [p, q], retry_budget: 1, %s%s}]
+`, read, b.Addr, host, acrossPools, more(c.keys)))
+			s := server{Node: n, addr: n.Addr("web")}
+			// Its end comes later, so that the beginning is sent before.
+			k := s.dial(t)
+			k.Send(fmt.Sprintf("PUT / HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n", host, c.body))
+			k.Send(strings.Repeat("x", c.body))
+			equal(t, "status", k.Response("PUT").StatusCode, c.want)
+		})
+	}
 }
