@@ -5,7 +5,8 @@
 // [Watch] looks at the stacks of all goroutines again and again, and collects
 // those of tasks and loops that wait in any other way. One look proves little,
 // as a lock may be taken for a moment: who is met in the same place by two looks
-// in a row is reported.
+// in a row is reported. Files are another matter: nobody waits long for one that is
+// in memory, and so whoever is met at work on one is reported at once.
 //
 // It is for tests alone, and no program links it.
 package looptest
@@ -63,12 +64,13 @@ func (w *Watch) run(pause time.Duration) {
 		}
 		now := map[string]bool{}
 		for stack := range strings.SplitSeq(string(buf[:n]), "\n\n") {
-			if !blocked(stack) {
+			file := usesFile(stack)
+			if !file && !blocked(stack) {
 				continue
 			}
 			now[stack] = true
 			_, place, _ := strings.Cut(withoutArguments(stack), "\n")
-			if last[stack] && !places[place] {
+			if (file || last[stack]) && !places[place] {
 				places[place] = true
 				w.mu.Lock()
 				w.stacks = append(w.stacks, stack)
@@ -100,6 +102,13 @@ const (
 // fine are the states in which a goroutine of a loop may be: it runs, or has
 // given control to another one, or the runtime needs it.
 var fine = []string{"running", "runnable", "coroutine", "preempted", "copystack"}
+
+// usesFile reports whether a goroutine that belongs to a loop is at work on a file, or
+// whatever else package os does.
+func usesFile(stack string) bool {
+	at := max(strings.Index(stack, ofTasks), strings.Index(stack, ofLoops))
+	return at > 0 && strings.Contains(stack[:at], "\nos.")
+}
 
 // blocked reports whether a goroutine, as its stack shows it, belongs to a loop
 // and waits in a way that blocks that.

@@ -40,6 +40,11 @@ func TestWatch(t *testing.T) {
 			}()
 			mu.Lock()
 		}, "sync.Mutex.Lock"},
+		{"file", func(_ loop.Driver, until <-chan struct{}) {
+			for len(until) == 0 {
+				os.ReadFile("/etc/passwd")
+			}
+		}, "os.ReadFile"},
 		{"pipe", func(_ loop.Driver, until <-chan struct{}) {
 			r, w, err := os.Pipe()
 			if err != nil {
