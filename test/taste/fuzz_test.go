@@ -21,6 +21,7 @@ var fuzzed = []struct {
 	{"internal/config", 1, "YAML"},
 	{"internal/affinity", 2, "session cookies, files of keys"},
 	{"internal/rules", 2, "expressions, what they are run on"},
+	{"internal/geo", 1, "MMDB databases"},
 	{"internal/health", 2, "replies of mail servers, answers of directories"},
 }
 

@@ -53,6 +53,10 @@ var layers = []layer{
 	{"internal/telemetry", []string{"internal/model"},
 		"everything reports to it: it would close a circle if it knew who does"},
 
+	{"internal/geo/geotest", nil,
+		"it writes databases of places, so that tests of any package need no vendor's; it shares nothing with what reads them, and no program links it"},
+	{"internal/geo", []string{"internal/model", "internal/telemetry"},
+		"it tells where an address is; what follows from that is for steering and rules"},
 	{"internal/certs", []string{"internal/model", "internal/telemetry"},
 		"it loads the files that declarations name and reports their age; who serves or presents them is not its business"},
 	{"internal/acme", []string{"internal/model", "internal/telemetry"},
@@ -132,6 +136,7 @@ var libraries = []struct {
 	{"google.golang.org/grpc", []string{"internal/health", "test/grpc"}, "only the health check speaks gRPC, and the test of what carries it"},
 	{"github.com/go-ldap/ldap/v3", []string{"internal/health"}, "only a probe speaks LDAP, and no more of it than a bind or one search"},
 	{"github.com/go-asn1-ber/asn1-ber", []string{"internal/health"}, "a probe asks for StartTLS itself, as the LDAP library tells in a text what is wrong with a certificate"},
+	{"github.com/oschwald/maxminddb-golang/v2", []string{"internal/geo"}, "MMDB is one form of databases of places; only their reader knows it"},
 	{"go.uber.org/goleak", []string{"test/lab"}, "tests look for what is left running; programs do not"},
 	{"golang.org/x/net", []string{"internal/h2", "internal/health", "internal/admin"}, "our HTTP/2 takes HPACK from it; endpoints are probed with it; the admin server bounds its connections"},
 	{"github.com/quic-go", []string{"internal/h3", "test/http"}, "QUIC is what HTTP/3 goes over, with QPACK: behind h3 it can be replaced, as its interface changes with each release; tests have a client of it"},
