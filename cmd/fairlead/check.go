@@ -35,11 +35,16 @@ func (c *checkCmd) Run(s streams) error {
 	if errs := doc.Judge(plan.Conditions(doc.Config)); len(errs) > 0 {
 		return errs
 	}
+	if errs := config.CheckFiles(doc, plan.CheckSessionKeys(doc.Config)...); len(errs) > 0 {
+		err = errs
+	} else {
+		_, err = openDatabases(doc)
+	}
 	for _, w := range doc.Warnings {
 		fmt.Fprintf(s.err, "%s:%d:%d: warning: %s\n", w.File, w.Line, w.Column, w.Text)
 	}
-	if errs := config.CheckFiles(doc, plan.CheckSessionKeys(doc.Config)...); len(errs) > 0 {
-		return errs
+	if err != nil {
+		return err
 	}
 	for _, e := range doc.Judge(plan.Unbuilt(doc.Config)) {
 		fmt.Fprintf(s.err, "%s:%d:%d: note: %s\n", e.File, e.Line, e.Column, e.Text)

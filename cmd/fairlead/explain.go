@@ -58,10 +58,14 @@ func (c *explainCmd) Run(s streams) error {
 			return problems
 		}
 	}
+	databases, err := openDatabases(doc)
+	if err != nil {
+		return err
+	}
 	quiet := slog.New(slog.DiscardHandler)
 	table, names := health.NewTable(quiet), resolve.New(resolve.Config{Log: quiet})
 	defer names.Close()
-	tables := plan.Tables{Health: table, Load: new(load.Table), Resolver: names}
+	tables := plan.Tables{Health: table, Load: new(load.Table), Resolver: names, Geo: databases}
 	if file, needed := plan.SessionKeys(doc.Config); needed {
 		if _, err := os.Stat(file); err != nil {
 			tables.Keys = affinity.NewKeys() // no cookie can be one of ours

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"fairlead/internal/geo/geotest"
 )
 
 // TestMain lets scripts run the commands of this package as processes.
@@ -34,6 +36,7 @@ func TestMain(m *testing.M) {
 //	fail NAME, heal NAME    make an endpoint fail its probes, or pass them
 //	held NAME               wait until a request for /hold has reached it
 //	release NAME            answer that request
+//	database FILE NETWORK [KEY=VALUE]...   write a database of geography, of one network
 //	expand FILE             replace $variables in a file
 //	run PROGRAM ARG...      start a program in the background
 //	await WHERE REGEXP      wait until the text matches; WHERE is output, for
@@ -69,6 +72,7 @@ func TestScripts(t *testing.T) {
 			"heal":     onEndpoint(func(e *fakeEndpoint) error { e.failing.Store(false); return nil }),
 			"held":     onEndpoint((*fakeEndpoint).waitHeld),
 			"release":  onEndpoint((*fakeEndpoint).release),
+			"database": writeDatabase,
 			"expand":   expandFile,
 			"run":      runProgram,
 			"await":    await,
@@ -195,6 +199,19 @@ func onEndpoint(f func(*fakeEndpoint) error) func(*testscript.TestScript, bool, 
 			ts.Check(f(worldOf(ts).endpoints[name]))
 		}
 	}
+}
+
+// writeDatabase writes a database of geography.
+func writeDatabase(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: database FILE NETWORK [KEY=VALUE]...")
+	}
+	record := geotest.Record{}
+	for _, pair := range args[2:] {
+		key, value, _ := strings.Cut(pair, "=")
+		record[key] = value
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), geotest.Build(geotest.Options{}, geotest.Networks{args[1]: record}), 0o600))
 }
 
 func expandFile(ts *testscript.TestScript, _ bool, args []string) {

@@ -56,6 +56,8 @@ type Config struct {
 	Listeners func() []ListenerStatus
 	// Reloads returns how the configuration file was taken up. Optional.
 	Reloads func() ReloadStatus
+	// Databases returns the databases of geography. Optional.
+	Databases func() []DatabaseStatus
 	// Explain tells what would become of a request. Optional.
 	Explain func(*Question) (string, error)
 	// Version is that of the program; Started is when the process began.

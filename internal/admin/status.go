@@ -27,6 +27,7 @@ type Status struct {
 	// Revision counts the plans of this process, from 1; 0 before the first.
 	Revision      uint64           `json:"revision"`
 	Config        ReloadStatus     `json:"config"`
+	Databases     []DatabaseStatus `json:"geo_databases"`
 	Listeners     []ListenerStatus `json:"listeners"`
 	LoadBalancers []LoadBalancer   `json:"load_balancers"`
 	Pools         []Pool           `json:"pools"`
@@ -51,6 +52,25 @@ type ReloadStatus struct {
 	// force.
 	Error string `json:"error,omitempty"`
 	// Reloads and Refusals count the changes of the file since the start.
+	Reloads  uint64 `json:"reloads"`
+	Refusals uint64 `json:"refusals"`
+}
+
+// DatabaseStatus is a database of geography.
+type DatabaseStatus struct {
+	File string `json:"file"`
+	// Type is what its maker calls it, and Built is when that was made.
+	Type  string    `json:"type"`
+	Built time.Time `json:"built"`
+	// Loaded is when the content that is in use was read.
+	Loaded time.Time `json:"loaded"`
+	// Facts are what it has of some address.
+	Facts []string `json:"facts"`
+	// Error is why the file, as it is now, is not in use; empty when it is.
+	Error string `json:"error,omitempty"`
+	// LookupFailures are look-ups that met what cannot be read.
+	LookupFailures uint64 `json:"lookup_failures"`
+	// Reloads and Refusals count the changes of the file since it was opened.
 	Reloads  uint64 `json:"reloads"`
 	Refusals uint64 `json:"refusals"`
 }
@@ -183,7 +203,7 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) snapshot(now time.Time) *Status {
 	out := &Status{
 		Version: s.cfg.Version, Started: s.cfg.Started.UTC(),
-		Listeners: []ListenerStatus{}, LoadBalancers: []LoadBalancer{}, Pools: []Pool{},
+		Databases: []DatabaseStatus{}, Listeners: []ListenerStatus{}, LoadBalancers: []LoadBalancer{}, Pools: []Pool{},
 	}
 	if ready, why := s.cfg.Ready(); ready {
 		out.Ready = true
@@ -192,6 +212,9 @@ func (s *Server) snapshot(now time.Time) *Status {
 	}
 	if s.cfg.Reloads != nil {
 		out.Config = s.cfg.Reloads()
+	}
+	if s.cfg.Databases != nil {
+		out.Databases = append(out.Databases, s.cfg.Databases()...)
 	}
 	if s.cfg.Listeners != nil {
 		out.Listeners = append(out.Listeners, s.cfg.Listeners()...)

@@ -107,6 +107,9 @@ func newNode(t *testing.T) *node {
 			return []ListenerStatus{{Name: "web", Address: "0.0.0.0:8080", Protocol: model.ListenerHTTP, OpenConnections: 12}}
 		},
 		Reloads: func() ReloadStatus { return n.reloads },
+		Databases: func() []DatabaseStatus {
+			return []DatabaseStatus{{File: "country.mmdb", Type: "Test", Built: started, Loaded: started, Facts: []string{"country"}, Error: "no such file or directory", LookupFailures: 1, Reloads: 2, Refusals: 3}}
+		},
 		Probes: func() health.Stats {
 			return health.Stats{Targets: 3, InFlight: 1, Probes: map[string]uint64{"No failures": 5}}
 		},

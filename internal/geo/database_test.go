@@ -98,15 +98,15 @@ func TestNotFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := write(t, geotest.Options{}, small)
-	_, err := Open(Config{Files: []string{filepath.Join(dir, "none"), good, dir, pipe}, Dir: t.TempDir()})
+	_, err := Open(Config{Files: []string{filepath.Join(dir, "none"), good, dir, pipe, good}, Dir: t.TempDir()})
 	var errs Errors
-	if !errors.As(err, &errs) || len(errs) != 3 {
-		t.Fatalf("error %v, want three", err)
+	if !errors.As(err, &errs) || len(errs) != 4 {
+		t.Fatalf("error %v, want four", err)
 	}
 	for i, want := range []struct {
 		index int
 		text  string
-	}{{0, "no such file or directory"}, {2, "want a regular file"}, {3, "want a regular file"}} {
+	}{{0, "no such file or directory"}, {2, "want a regular file"}, {3, "want a regular file"}, {4, "is given twice"}} {
 		if errs[i].Index != want.index || errs[i].Err.Error() != want.text {
 			t.Errorf("error %d: file %d: %v, want file %d: %s", i, errs[i].Index, errs[i].Err, want.index, want.text)
 		}

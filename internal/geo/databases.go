@@ -1,10 +1,12 @@
 package geo
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -87,6 +89,10 @@ func Open(cfg Config) (*Databases, error) {
 	var errs Errors
 	s := new(snapshot)
 	for i, name := range cfg.Files {
+		if slices.Contains(cfg.Files[:i], name) {
+			errs = append(errs, FileError{i, name, errors.New("is given twice")})
+			continue
+		}
 		f := newFile(name) // before it is read, so that no change is missed
 		db, err := openDatabase(name, cfg.Dir)
 		if err != nil {

@@ -18,6 +18,8 @@ func TestDistance(t *testing.T) {
 		{"across the date line", 0, 179.5, 0, -179.5, quarter / 90, 1e-6},
 		{"a metre", 52, 5, 52.000009, 5, 0.001, 1e-5},
 		{"Amsterdam to New York", 52.37, 4.90, 40.71, -74.01, 5863, 10},
+		{"Ashburn to Frankfurt", 38.9, -77, 50.1, 8.7, 6529.67, 0.01},
+		{"Frankfurt to Singapore", 50.1, 8.7, 1.3, 103.9, 10267.03, 0.01},
 		{"London to Sydney", 51.51, -0.13, -33.87, 151.21, 16994, 20},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,8 +1,10 @@
 package geo
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"fairlead/internal/geo/geotest"
@@ -160,6 +162,43 @@ func TestSeveral(t *testing.T) {
 				t.Errorf("city %q, want %q", got, tt.city)
 			}
 		})
+	}
+}
+
+// Find says of each fact which database has it, and for which prefix.
+func TestFind(t *testing.T) {
+	country := write(t, geotest.Options{}, geotest.Networks{"192.0.0.0/16": {"country_code": "US"}})
+	city := write(t, geotest.Options{}, geotest.Networks{"192.0.2.0/24": {"country_code": "US", "region_code": "TX", "state": "Texas", "city": "Austin"}})
+	d := openAll(t, country, city)
+	for _, tt := range []struct {
+		addr string
+		want []string
+		city string
+	}{
+		{"192.0.2.1", []string{"country by 0 for 192.0.0.0/16", "subdivision by 1 for 192.0.2.0/24", "subdivision_name by 1 for 192.0.2.0/24", "city by 1 for 192.0.2.0/24"}, "Austin"},
+		{"::ffff:192.0.3.1", []string{"country by 0 for 192.0.0.0/16", "subdivision by none for 192.0.3.0/24", "subdivision_name by none for 192.0.3.0/24", "city by none for 192.0.3.0/24"}, ""},
+		{"2002:c000:201::1%eth0", []string{"country by 0 for 2002:c000::/32", "subdivision by 1 for 2002:c000:200::/40", "subdivision_name by 1 for 2002:c000:200::/40", "city by 1 for 2002:c000:200::/40"}, "Austin"},
+	} {
+		t.Run(tt.addr, func(t *testing.T) {
+			f := d.Find(addr(tt.addr))
+			var got []string
+			for _, s := range f.Sources {
+				by := "none"
+				if i := slices.Index([]string{country, city}, s.File); i >= 0 {
+					by = fmt.Sprint(i)
+				}
+				got = append(got, fmt.Sprintf("%s by %s for %s", s.Fact.Names()[0], by, s.Prefix))
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("got  %q\nwant %q", got, tt.want)
+			}
+			if f.Names[NameCity] != tt.city || f.Place != d.Locate(addr(tt.addr)) {
+				t.Errorf("finding %+v, want city %q and the place that Locate returns", f, tt.city)
+			}
+		})
+	}
+	if f := (*Databases)(nil).Find(addr("192.0.2.1")); f.Sources != nil {
+		t.Errorf("without databases: %+v", f)
 	}
 }
 

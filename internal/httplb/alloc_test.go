@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"fairlead/internal/affinity"
+	"fairlead/internal/geo"
+	"fairlead/internal/geo/geotest"
 	"fairlead/internal/h2"
 	"fairlead/internal/health"
 	"fairlead/internal/load"
@@ -88,7 +90,11 @@ func testPlane(t testing.TB, kind string, change func(*model.Config), endpoints 
 	if change != nil {
 		change(c)
 	}
-	pl, err := plan.Compile(c, nil, plan.Tables{Health: health.NewTable(quiet), Load: new(load.Table), Resolver: resolve.New(resolve.Config{})})
+	databases, err := geo.Open(geo.Config{Files: c.Geo.Databases})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pl, err := plan.Compile(c, nil, plan.Tables{Health: health.NewTable(quiet), Load: new(load.Table), Resolver: resolve.New(resolve.Config{}), Geo: databases})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,6 +277,50 @@ func TestRulesAllocateNothing(t *testing.T) {
 		}
 	}); n > requests/50 {
 		t.Errorf("%v allocations for %d requests, want none", n, requests)
+	}
+}
+
+// Neither does where the client is, for steering and for each field of rules.
+func TestGeographyAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	file := filepath.Join(t.TempDir(), "city.mmdb")
+	geotest.Write(t, file, geotest.Options{}, geotest.Networks{"127.0.0.0/8": {
+		"country_code": "US", "state_code": "TX", "state": "Texas", "asn": uint32(64496), "latitude": 30.3, "longitude": -97.7,
+	}})
+	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+	for policy, lists := range map[model.SteeringPolicy]map[model.Region][]string{
+		model.SteerGeo: {"WNAM": {"pool"}}, model.SteerProximity: nil,
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			p, address := testPlane(t, "loop", func(c *model.Config) {
+				c.Geo.Databases = []string{file}
+				degrees := 1.0
+				c.Pools[0].Latitude, c.Pools[0].Longitude = &degrees, &degrees
+				b := &c.LoadBalancers[0]
+				b.SteeringPolicy, b.RegionPools = policy, lists
+				b.Rules = []model.Rule{{
+					Name: "r", Overrides: &model.Overrides{FallbackPool: "pool"},
+					Condition: `ip.src.country eq "US" and ip.src.continent eq "NA" and ip.src.region eq "Texas" and ip.src.subdivision_1_iso_code eq "US-TX" and ip.src.asnum eq 64496`,
+				}}
+			}, fixedEndpoint(t, answer))
+			ask := asking(t, address, "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n", len(answer))
+			for range 300 {
+				ask()
+			}
+			const requests = 2000
+			if n := testing.AllocsPerRun(1, func() {
+				for range requests {
+					ask()
+				}
+			}); n > requests/50 {
+				t.Errorf("%v allocations for %d requests, want none", n, requests)
+			}
+			if n := p.snap.Load().rules[0][0].Load(); n < requests {
+				t.Errorf("the rule has applied to %d requests", n)
+			}
+		})
 	}
 }
 

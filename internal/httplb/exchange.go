@@ -40,6 +40,7 @@ type exchange struct {
 	lb        *plan.LoadBalancer
 	lbs       *balancerStats
 	facts     steer.Facts
+	where     where
 	decision  steer.Decision
 	binding   binding
 	judgement *judgement // of rules, once there were some
@@ -114,6 +115,7 @@ func (x *exchange) detach() {
 	x.peer, x.secure, x.trusted = netip.AddrPort{}, false, false
 	x.certified, x.subject = false, ""
 	x.decision, x.facts = steer.Decision{}, steer.Facts{}
+	x.where.databases = nil
 	x.binding.line = x.binding.line[:0]
 	if x.judgement != nil {
 		x.judgement.forget()
@@ -146,6 +148,7 @@ func (x *exchange) run(req *h1.Request, first []byte, complete bool) (result out
 		x.facts.Client = clientAddr(x.peer.Addr(), req, set.TrustedProxies)
 	}
 	x.facts.Place = x.snap.plan.Node
+	x.where.of(x.facts.Client, x.snap.plan.Geo)
 	x.note(req)
 	x.grpc = x.isGRPC(req)
 	if !x.secure {
@@ -168,6 +171,7 @@ func (x *exchange) run(req *h1.Request, first []byte, complete bool) (result out
 			return x.respond(response)
 		}
 	}
+	x.situate()
 	x.bind(req)
 	var ok bool
 	x.decision, ok = steer.Choose(x.lb, &x.facts, &x.rnd, x.start.Wall())

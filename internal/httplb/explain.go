@@ -83,6 +83,7 @@ func explain(snap *snapshot, q *Question) (string, error) {
 	x := &exchange{snap: snap, asks: true, peer: addrOnly(q.Client), secure: q.Secure, rnd: *rand.NewPCG(rand.Uint64(), rand.Uint64())}
 	x.start = loop.Now()
 	x.facts.Client, x.facts.Place = q.Client, snap.plan.Node
+	x.where.of(q.Client, snap.plan.Geo)
 	return x.explain(new(explained), req, protocol, 0), nil
 }
 
@@ -97,7 +98,7 @@ func (x *exchange) tell(req *h1.Request) {
 	if last != 0 && now-last < int64(tellEvery) || !x.ln.told.CompareAndSwap(last, now) {
 		return
 	}
-	y := &exchange{snap: x.snap, asks: true, peer: x.peer, secure: x.secure, tls: x.tls, trusted: x.trusted, rnd: x.rnd, facts: x.facts}
+	y := &exchange{snap: x.snap, asks: true, peer: x.peer, secure: x.secure, tls: x.tls, trusted: x.trusted, rnd: x.rnd, facts: x.facts, where: x.where}
 	y.start = x.start
 	text := y.explain(&explained{discreet: true}, req, x.s.protocol(), x.ln.bound().Port())
 	x.ln.plane.aside.Info("request explained", "listener", x.ln.name(), "explanation", text)
@@ -240,6 +241,7 @@ func explainStep(t *explained, s *rules.Step) {
 
 // explainChoice tells of the session, the pools and the endpoints.
 func (x *exchange) explainChoice(t *explained, req *h1.Request) {
+	x.explainPlace(t)
 	x.bind(req)
 	x.explainSession(t)
 	now := x.start.Wall()
@@ -272,6 +274,36 @@ func (x *exchange) explainChoice(t *explained, req *h1.Request) {
 	x.decision = d
 	x.binding.held = d.Reason == steer.ReasonSession
 	t.line("a retry: %s", x.explainRetry(&draws))
+}
+
+// explainPlace tells where the client is taken to be, if that matters.
+func (x *exchange) explainPlace(t *explained) {
+	if !x.lb.ByPlace {
+		return
+	}
+	x.situate()
+	place := x.where.look()
+	known := []string{}
+	switch {
+	case place.HasCoordinates && !place.Middle:
+		known = append(known, fmt.Sprintf("%.4g, %.4g", place.Latitude, place.Longitude))
+	case place.HasCoordinates:
+		known = append(known, fmt.Sprintf("the middle of the country, %.4g, %.4g", place.Latitude, place.Longitude))
+	}
+	if place.Country == "" {
+		known = append(known, "country not known: the node's holds")
+	}
+	if !place.HasCoordinates {
+		known = append(known, "coordinates not known: the node's hold")
+	}
+	t.line("place: PoP %s, country %s, region %s; %s", orNone(x.facts.Place.PoP), orNone(string(x.facts.Place.Country)), orNone(string(x.facts.Place.Region)), strings.Join(known, "; "))
+}
+
+func orNone(code string) string {
+	if code == "" {
+		return "none"
+	}
+	return code
 }
 
 func (x *exchange) explainSession(t *explained) {

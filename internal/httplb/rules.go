@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/netip"
 
+	"fairlead/internal/geo"
 	"fairlead/internal/h1"
 	"fairlead/internal/loop"
 	"fairlead/internal/plan"
@@ -61,7 +62,7 @@ func (x *exchange) look(req *h1.Request, protocol string, port uint16) {
 	}
 	v := &x.judgement.view
 	v.req, v.protocol, v.port = req, protocol, port
-	v.peer, v.client, v.region = x.peer, x.facts.Client, string(x.facts.Place.Region)
+	v.peer, v.where, v.region = x.peer, &x.where, string(x.snap.plan.Node.Region)
 	v.balancer, v.secure, v.start = x.lb.Name, x.secure, x.start
 	v.serverName = ""
 	if x.tls != nil {
@@ -82,7 +83,7 @@ type view struct {
 	protocol string
 	port     uint16 // that the client came to
 	peer     netip.AddrPort
-	client   netip.Addr
+	where    *where // of the client
 	balancer string
 	region   string // of the node
 	secure   bool   // the client speaks TLS
@@ -110,6 +111,9 @@ func (v *view) Int(field rules.Field) (n int64, ok bool) {
 		return int64(v.port), v.overUDP()
 	case rules.FieldTimestamp:
 		return v.start.Wall().Unix(), true
+	case rules.FieldClientASN:
+		asn := v.where.look().ASN
+		return int64(asn), asn != 0
 	case rules.FieldBodySize:
 		switch req := v.req; {
 		case req.Body == h1.BodyNone:
@@ -122,7 +126,7 @@ func (v *view) Int(field rules.Field) (n int64, ok bool) {
 }
 
 // IP implements rules.Env.
-func (v *view) IP(rules.Field) (a netip.Addr, ok bool) { return v.client, true } // ip.src is all there is
+func (v *view) IP(rules.Field) (a netip.Addr, ok bool) { return v.where.client, true } // ip.src is all there is
 
 // String implements rules.Env.
 func (v *view) String(field rules.Field) (b []byte, ok bool) {
@@ -132,6 +136,22 @@ func (v *view) String(field rules.Field) (b []byte, ok bool) {
 		return v.text(v.balancer), true
 	case rules.FieldLoadBalancerRegion:
 		return v.text(v.region), v.region != ""
+	case rules.FieldClientCountry:
+		code := v.where.look().Country
+		return v.text(string(code)), code != ""
+	case rules.FieldClientContinent:
+		if c := v.where.country(); c != nil {
+			return v.text(c.Continent), true
+		}
+		return nil, false
+	case rules.FieldClientSubdivision:
+		at := len(v.made)
+		v.made = v.where.look().Subdivision.AppendTo(v.made)
+		return v.made[at:], len(v.made) > at
+	case rules.FieldClientRegion:
+		at := len(v.made)
+		v.made = v.where.databases.AppendName(v.made, v.where.client, geo.NameSubdivision)
+		return v.made[at:], len(v.made) > at
 	case rules.FieldServerName:
 		return lower(v.text(v.serverName)), v.serverName != ""
 	case rules.FieldHost:
@@ -167,7 +187,7 @@ func (v *view) String(field rules.Field) (b []byte, ok bool) {
 	case rules.FieldForwardedFor:
 		return v.header(headerForwardedFor, listSeparator), true
 	}
-	return nil, false // what is not known, as of geography
+	return nil, false
 }
 
 // Next implements rules.Env.

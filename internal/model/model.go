@@ -111,7 +111,9 @@ type State struct {
 
 // Geo names the databases that tell where an address is.
 type Geo struct {
-	// MMDB files. Without them every client has the node's region.
+	// MMDB files of any vendor; of each fact, the first that has it counts.
+	// Changes of the files are taken up. Without files every client has the
+	// node's place.
 	Databases []string `yaml:"databases"`
 }
 

@@ -47,11 +47,12 @@ func (n *Node) drained(e *plan.Endpoint) {
 // forgetDrained compiles the plan again when the drain of an endpoint is over, so
 // that it is probed no longer, and forgotten if it was removed.
 func (n *Node) forgetDrained(ctx context.Context, now time.Time) {
-	next := n.plan.Load().NextDrained()
+	p := n.plan.Load()
+	next := p.NextDrained()
 	if next.IsZero() || now.Before(next) || now.Before(n.retryDrained) {
 		return
 	}
-	if _, err := n.enforce(ctx, n.document); err != nil && ctx.Err() == nil {
+	if _, err := n.enforce(ctx, n.document, p.Geo); err != nil && ctx.Err() == nil {
 		n.retryDrained = now.Add(retryDrained)
 		n.log.Error("drained endpoints cannot be forgotten", "error", err)
 	}

@@ -23,6 +23,7 @@ import (
 	"fairlead/internal/admin"
 	"fairlead/internal/affinity"
 	"fairlead/internal/config"
+	"fairlead/internal/geo"
 	"fairlead/internal/health"
 	"fairlead/internal/httplb"
 	"fairlead/internal/load"
@@ -73,6 +74,8 @@ type Node struct {
 	// after the other.
 	before       *plan.Plan       // the plan that was in force before the current
 	document     *config.Document // the file that is in force
+	unwatch      func()           // ends the watch over databases; nil before the first plan
+	watching     sync.WaitGroup   // of that watch
 	retryDrained time.Time        // not before that
 
 	// mu guards what is looked at from outside. It is never held while
@@ -115,14 +118,14 @@ func Run(ctx, now context.Context, cfg Config) error {
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 	w := newWatcher(cfg.File) // before the file is read, so that no change is missed
-	doc, err := n.read()
+	doc, databases, err := n.read()
 	if err != nil {
 		return err
 	}
 	if err := n.listenAdmin(doc.Config); err != nil {
 		return err
 	}
-	if err := n.apply(ctx, doc); err != nil {
+	if err := n.apply(ctx, doc, databases); err != nil {
 		if ctx.Err() != nil {
 			return nil // stopped before it served
 		}
@@ -153,7 +156,7 @@ func (n *Node) listenAdmin(c *model.Config) error {
 	n.admin = admin.New(admin.Config{
 		Address: c.Admin.Address, Log: n.log, Registry: n.registry, Version: n.cfg.Version, Started: n.started,
 		Plan: n.plan.Load, Ready: n.ready, Health: n.health, Probes: n.checker.Stats,
-		Lookups: n.resolver.Stats, Listeners: n.listeners, Reloads: n.reloads,
+		Lookups: n.resolver.Stats, Listeners: n.listeners, Reloads: n.reloads, Databases: n.databaseStatus,
 		Explain: func(q *admin.Question) (string, error) { return n.http.Explain((*httplb.Question)(q)) },
 	})
 	var err error
@@ -216,6 +219,10 @@ func (n *Node) close() {
 	n.http.Shutdown(over) // nothing is left after shutdown
 	n.acme.Close()
 	n.engine.Close()
+	if n.unwatch != nil {
+		n.unwatch()
+		n.watching.Wait()
+	}
 	n.checker.Close()
 	n.resolver.Close()
 	if n.admin != nil && n.bound.IsValid() {
@@ -235,33 +242,39 @@ func (n *Node) closeLog(l *telemetry.AccessLog) {
 	}
 }
 
-// read reads the file and refuses what cannot be served.
-func (n *Node) read() (*config.Document, error) {
+// read reads the file, and the databases of geography that it names, and refuses
+// what cannot be served.
+func (n *Node) read() (*config.Document, *geo.Databases, error) {
 	doc, err := config.Load(n.cfg.File)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if errs := config.CheckFiles(doc, plan.CheckSessionKeys(doc.Config)...); len(errs) > 0 {
-		return nil, errs
+		return nil, nil, errs
 	}
 	if errs := doc.Judge(plan.Conditions(doc.Config)); len(errs) > 0 {
-		return nil, errs
+		return nil, nil, errs
 	}
 	if errs := doc.Judge(plan.Unbuilt(doc.Config)); len(errs) > 0 {
-		return nil, errs
+		return nil, nil, errs
 	}
+	databases, err := n.databases(doc)
+	if err != nil {
+		return nil, nil, err
+	}
+	doc.Judge(plan.Geography(doc.Config, databases.Gives())) // warnings
 	for _, w := range doc.Warnings {
 		n.log.Warn("configuration", "warning", w.Error())
 	}
 	if doc.Config.Node.Name == "" {
 		doc.Config.Node.Name, _ = os.Hostname()
 	}
-	return doc, nil
+	return doc, databases, nil
 }
 
 // apply puts a document in force, or changes nothing.
-func (n *Node) apply(ctx context.Context, doc *config.Document) error {
-	p, err := n.enforce(ctx, doc)
+func (n *Node) apply(ctx context.Context, doc *config.Document, databases *geo.Databases) error {
+	p, err := n.enforce(ctx, doc, databases)
 	if err != nil {
 		return err
 	}
@@ -275,12 +288,12 @@ func (n *Node) apply(ctx context.Context, doc *config.Document) error {
 }
 
 // enforce makes a plan of a document and puts it in force, or changes nothing.
-func (n *Node) enforce(ctx context.Context, doc *config.Document) (*plan.Plan, error) {
+func (n *Node) enforce(ctx context.Context, doc *config.Document, databases *geo.Databases) (*plan.Plan, error) {
 	old := n.plan.Load()
 	var p *plan.Plan
 	err := n.ensureKeys(doc.Config)
 	if err == nil {
-		p, err = plan.Compile(doc.Config, old, plan.Tables{Health: n.health, Load: &n.loads, Resolver: n.resolver})
+		p, err = plan.Compile(doc.Config, old, plan.Tables{Health: n.health, Load: &n.loads, Resolver: n.resolver, Geo: databases})
 	}
 	if err == nil {
 		err = n.swap(ctx, p, old)
@@ -356,6 +369,9 @@ func (n *Node) swap(ctx context.Context, p, old *plan.Plan) error {
 		n.closeLog(was)
 	}
 	n.settle(p)
+	if old == nil || p.Geo != old.Geo {
+		n.watchDatabases(p.Geo)
+	}
 	return nil
 }
 

@@ -47,12 +47,12 @@ func (n *Node) reload(ctx context.Context, force bool) {
 	if !force && n.unchanged() {
 		return
 	}
-	doc, err := n.read()
+	doc, databases, err := n.read()
 	if err == nil {
 		err = n.mayChange(doc)
 	}
 	if err == nil {
-		err = n.apply(ctx, doc)
+		err = n.apply(ctx, doc, databases)
 	}
 	if ctx.Err() != nil {
 		return // the node stops; whatever came of it is of no interest
@@ -100,4 +100,7 @@ func (n *Node) Collect(e *telemetry.Emitter) {
 		l.Collect(e)
 	}
 	n.collectEngine(e)
+	if p := n.plan.Load(); p != nil {
+		p.Geo.Collect(e)
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"math"
 	"net"
 	"net/netip"
 	"slices"
@@ -15,6 +14,7 @@ import (
 
 	"fairlead/internal/affinity"
 	"fairlead/internal/certs"
+	"fairlead/internal/geo"
 	"fairlead/internal/health"
 	"fairlead/internal/load"
 	"fairlead/internal/model"
@@ -27,6 +27,7 @@ type Tables struct {
 	Health   *health.Table
 	Load     *load.Table
 	Resolver *resolve.Resolver
+	Geo      *geo.Databases // nil for none
 	// Keys of session cookies, in place of those in the file; nil for these.
 	Keys *affinity.Keys
 }
@@ -45,7 +46,7 @@ const (
 func Compile(c *model.Config, before *Plan, t Tables) (*Plan, error) {
 	k := &compiler{
 		tables:   t,
-		plan:     &Plan{Revision: 1, Config: c, Node: nodePlace(&c.Node)},
+		plan:     &Plan{Revision: 1, Config: c, Node: nodePlace(&c.Node), Geo: t.Geo},
 		now:      time.Now(),
 		drains:   drains(c),
 		before:   make(map[string]*Pool),
@@ -268,6 +269,7 @@ func (k *compiler) balancer(m *model.LoadBalancer) *LoadBalancer {
 		Regions: mapPools(k, m.RegionPools), Countries: mapPools(k, m.CountryPools), PoPs: mapPools(k, m.PopPools),
 		AcrossPools: m.AdaptiveRouting.FailoverAcrossPools,
 	}
+	b.ByPlace = b.Policy == model.SteerGeo || b.Policy == model.SteerProximity
 	for p := range b.pools() {
 		b.Sheds = b.Sheds || p.Shedding.Share > 0
 	}
@@ -349,11 +351,9 @@ func nodePlace(n *model.Node) Place {
 	return Place{PoP: n.PoP, Country: n.Country, Region: n.Region, Position: position(n.Latitude, n.Longitude)}
 }
 
-// position turns degrees into a point on the unit sphere.
 func position(latitude, longitude *float64) Position {
 	if latitude == nil || longitude == nil {
 		return Position{}
 	}
-	lat, lon := *latitude*math.Pi/180, *longitude*math.Pi/180
-	return Position{X: math.Cos(lat) * math.Cos(lon), Y: math.Cos(lat) * math.Sin(lon), Z: math.Sin(lat)}
+	return geo.At(*latitude, *longitude)
 }

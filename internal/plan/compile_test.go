@@ -402,12 +402,12 @@ func TestPosition(t *testing.T) {
 		latitude, longitude float64
 		want                Position
 	}{
-		{0, 0, Position{1, 0, 0}},
-		{0, 90, Position{0, 1, 0}},
-		{0, -90, Position{0, -1, 0}},
-		{0, 180, Position{-1, 0, 0}},
-		{90, 0, Position{0, 0, 1}},
-		{-90, 45, Position{0, 0, -1}},
+		{0, 0, Position{X: 1, Y: 0, Z: 0}},
+		{0, 90, Position{X: 0, Y: 1, Z: 0}},
+		{0, -90, Position{X: 0, Y: -1, Z: 0}},
+		{0, 180, Position{X: -1, Y: 0, Z: 0}},
+		{90, 0, Position{X: 0, Y: 0, Z: 1}},
+		{-90, 45, Position{X: 0, Y: 0, Z: -1}},
 	} {
 		if got := at(test.latitude, test.longitude); !near(got, test.want) {
 			t.Errorf("position(%v, %v) = %v, want %v", test.latitude, test.longitude, got, test.want)

@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"time"
 
+	"fairlead/internal/geo"
 	"fairlead/internal/health"
 	"fairlead/internal/load"
 	"fairlead/internal/model"
@@ -29,6 +30,8 @@ type Plan struct {
 	Config *model.Config
 	// Node is the place of this process.
 	Node Place
+	// Geo tells where clients are; nil where every client has the node's place.
+	Geo *geo.Databases
 
 	Listeners []Listener
 	// SubjectHeaders are the headers, in lower case, in which endpoints are told
@@ -52,9 +55,22 @@ type Place struct {
 	Position Position
 }
 
-// Position is a point on the unit sphere; the zero value means unknown. The
-// nearer of two points has the larger dot product.
-type Position struct{ X, Y, Z float64 }
+// Position is a point on the unit sphere; the zero value means unknown.
+type Position = geo.Position
+
+// Place returns where steering takes a client to be of which so much is known. Each
+// fact that is not known is that of the node; the PoP always is, as it is where the
+// client came in.
+func (p *Plan) Place(client *geo.Place) Place {
+	place := p.Node
+	if client.Country != "" {
+		place.Country, place.Region = client.Country, client.Region
+	}
+	if client.HasCoordinates {
+		place.Position = client.Position()
+	}
+	return place
+}
 
 // Listener is an open address of the HTTP plane.
 type Listener struct {
@@ -70,6 +86,9 @@ type LoadBalancer struct {
 	Name    string // lower case, without trailing dot
 	Proxied bool
 	Policy  model.SteeringPolicy
+
+	// ByPlace: the policy goes by where the client is.
+	ByPlace bool
 
 	// Default is the failover order.
 	Default []*Pool

@@ -1,11 +1,6 @@
 package plan
 
-import (
-	"fmt"
-
-	"fairlead/internal/model"
-	"fairlead/internal/rules"
-)
+import "fairlead/internal/model"
 
 // Unbuilt returns what c asks for and no plane can do. Such a file is valid,
 // and is refused by whoever would serve it, so that no setting is accepted
@@ -14,7 +9,6 @@ func Unbuilt(c *model.Config) []model.Problem {
 	u := unbuilt{}
 	root := model.Place{}
 	u.when(c.State != nil, root.Key("state"), "declarations come from this file only; remove the section")
-	u.when(len(c.Geo.Databases) > 0, root.Key("geo").Key("databases"), "no geography is looked up; every client has the node's place")
 	u.when(len(c.Node.PublicAddresses) > 0, root.Key("node").Key("public_addresses"), "only DNS answers name them, and there is no DNS plane")
 	for i := range c.Listeners {
 		u.listener(root.Key("listeners").Item(i, c.Listeners[i].Name), &c.Listeners[i])
@@ -70,23 +64,15 @@ func (u *unbuilt) loadBalancer(at model.Place, b *model.LoadBalancer) {
 	defaults.SetDefaults()
 	u.when(b.TTL != defaults.TTL, at.Key("ttl"), "only DNS answers have one, and there is no DNS plane")
 	for i := range b.Rules {
-		u.rule(at.Key("rules").Item(i, b.Rules[i].Name), b, &b.Rules[i])
+		u.overrides(at.Key("rules").Item(i, b.Rules[i].Name).Key("overrides"), b.Rules[i].Overrides)
 	}
 	u.when(b.ConnectionDrainingTimeout > 0, at.Key("connection_draining_timeout"), "there is no layer 4 plane")
 }
 
-// rule looks at a rule whose condition is valid.
-func (u *unbuilt) rule(at model.Place, b *model.LoadBalancer, r *model.Rule) {
-	if program, err := rules.Compile(r.Condition, ruleMode(b)); err == nil {
-		for _, f := range program.Fields() {
-			u.when(f.Geography(), at.Key("condition"), fmt.Sprintf("%s is not known: no geography is looked up", f))
-		}
-	}
-	o := r.Overrides
+func (u *unbuilt) overrides(at model.Place, o *model.Overrides) {
 	if o == nil {
 		return
 	}
-	at = at.Key("overrides")
 	u.when(o.SteeringPolicy == model.SteerCapacity, at.Key("steering_policy"), "no steering policy reads capacities")
 	u.when(o.TTL != 0, at.Key("ttl"), "only DNS answers have one, and there is no DNS plane")
 }

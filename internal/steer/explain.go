@@ -3,10 +3,10 @@ package steer
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
+	"fairlead/internal/geo"
 	"fairlead/internal/model"
 	"fairlead/internal/plan"
 )
@@ -140,7 +140,7 @@ func (t *Explanation) pools(c candidates, chosen int, ok bool) {
 // newPoolCandidate says what is known of a pool whatever the policy.
 func newPoolCandidate(p *plan.Pool, place *plan.Place, now time.Time) PoolCandidate {
 	d, counts := latency(p, now)
-	return PoolCandidate{Pool: p, Latency: d, Warming: !counts, Distance: kilometres(place.Position, p.Position)}
+	return PoolCandidate{Pool: p, Latency: d, Warming: !counts, Distance: geo.Distance(place.Position, p.Position)}
 }
 
 // listName names the list that candidates are from.
@@ -206,18 +206,4 @@ func (c *candidates) dropped(i int) string {
 		return fmt.Sprintf("critical: %d of %d healthy, %d needed",
 			p.Health.UpCount(), p.Health.EnabledCount(), max(p.Health.Minimum(), 1))
 	}
-}
-
-// earthRadius is the mean radius in kilometres (IUGG).
-const earthRadius = 6371.0088
-
-// kilometres is the great-circle distance of two places, below 0 where one is
-// unknown.
-func kilometres(a, b plan.Position) float64 {
-	if math.IsInf(away(a, b), 1) {
-		return -1
-	}
-	// By the chord, which is exact for near places, unlike the arc cosine.
-	chord := math.Sqrt((a.X-b.X)*(a.X-b.X) + (a.Y-b.Y)*(a.Y-b.Y) + (a.Z-b.Z)*(a.Z-b.Z))
-	return 2 * earthRadius * math.Asin(min(chord/2, 1))
 }

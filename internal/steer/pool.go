@@ -176,8 +176,8 @@ func latency(p *plan.Pool, now time.Time) (d time.Duration, counts bool) {
 // from -1 (the same place) to 1 (opposite ends), and infinite where a place is
 // unknown.
 func away(a, b plan.Position) float64 {
-	if a == (plan.Position{}) || b == (plan.Position{}) {
+	if !a.Known() || !b.Known() {
 		return math.Inf(1)
 	}
-	return -(a.X*b.X + a.Y*b.Y + a.Z*b.Z)
+	return -a.Dot(b)
 }

@@ -535,24 +535,6 @@ func TestProximity(t *testing.T) {
 	}
 }
 
-func TestDistances(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		a, b plan.Position
-		want float64
-	}{
-		{"Ashburn to Frankfurt", at(38.9, -77), at(50.1, 8.7), 6529.67},
-		{"Frankfurt to Singapore", at(50.1, 8.7), at(1.3, 103.9), 10267.03},
-		{"nowhere far", at(10, 10), at(10, 10), 0},
-		{"opposite ends", at(90, 0), at(-90, 0), 20015.11},
-		{"unknown", plan.Position{}, at(1, 1), -1},
-	} {
-		if got := kilometres(tt.a, tt.b); got < tt.want-0.01 || got > tt.want+0.01 {
-			t.Errorf("%s: %.2f km, want %.2f", tt.name, got, tt.want)
-		}
-	}
-}
-
 // Weight 0 takes nothing while anything else can be taken, and its equal share
 // when nothing else can.
 func TestPoolsOfWeightZero(t *testing.T) {
