@@ -16,6 +16,11 @@ func openDatabases(doc *config.Document) (*geo.Databases, error) {
 	if errors.As(err, &errs) {
 		return nil, doc.Judge(errs.Problems())
 	}
-	doc.Judge(plan.Geography(doc.Config, d.Gives())) // warnings
-	return d, err
+	if err != nil {
+		return nil, err
+	}
+	if errs := doc.Judge(plan.Geography(doc.Config, d.Gives())); len(errs) > 0 {
+		return nil, errs
+	}
+	return d, nil
 }

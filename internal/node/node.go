@@ -262,7 +262,9 @@ func (n *Node) read() (*config.Document, *geo.Databases, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	doc.Judge(plan.Geography(doc.Config, databases.Gives())) // warnings
+	if errs := doc.Judge(plan.Geography(doc.Config, databases.Gives())); len(errs) > 0 {
+		return nil, nil, errs
+	}
 	for _, w := range doc.Warnings {
 		n.log.Warn("configuration", "warning", w.Error())
 	}

@@ -141,7 +141,7 @@ func (l *Land) Nested() Record {
 	return r
 }
 
-// Networks returns a database of all places, each with the record that of gives.
+// WorldNetworks returns a database of all places, each with the record that of gives.
 func WorldNetworks(world []Land, of func(*Land) Record) Networks {
 	networks := make(Networks)
 	for i := range world {
