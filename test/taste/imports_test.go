@@ -50,6 +50,10 @@ var layers = []layer{
 		"it remembers addresses; what they may do, and what they have done, is for whoever accepts connections"},
 	{"internal/proxyproto", nil,
 		"it reads a header out of bytes, for whoever has accepted them"},
+	{"internal/dnswire", nil,
+		"it turns DNS messages and records into bytes and back, for whoever answers or declares them"},
+	{"internal/zone", []string{"internal/dnswire"},
+		"it lays out records as parts of answers; what asks, and who chooses, is for the plan and the plane"},
 	{"internal/telemetry", []string{"internal/model"},
 		"everything reports to it: it would close a circle if it knew who does"},
 
@@ -130,7 +134,7 @@ var libraries = []struct {
 }{
 	{"github.com/goccy/go-yaml", []string{"internal/config"}, "YAML is one way of declaring things; only its reader knows it"},
 	{"github.com/invopop/jsonschema", []string{"internal/config"}, "the schema describes what config reads"},
-	{"github.com/miekg/dns", []string{"internal/resolve", "internal/config"}, "it is kept for its fixes, not for its interface: each further user is one to move later"},
+	{"github.com/miekg/dns", []string{"internal/resolve", "internal/config", "internal/dnswire"}, "it is kept for its fixes, not for its interface: each further user is one to move later"},
 	{"github.com/prometheus", []string{"internal/telemetry"}, "counting is done by our own counters; Prometheus only reads them"},
 	{"github.com/cespare/xxhash/v2", []string{"internal/pick"}, "nodes must agree on hashes: there is one place that decides which"},
 	{"google.golang.org/grpc", []string{"internal/health", "test/grpc"}, "only the health check speaks gRPC, and the test of what carries it"},
