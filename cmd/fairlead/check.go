@@ -35,7 +35,11 @@ func (c *checkCmd) Run(s streams) error {
 	if errs := doc.Judge(plan.Conditions(doc.Config)); len(errs) > 0 {
 		return errs
 	}
-	if errs := config.CheckFiles(doc, plan.CheckSessionKeys(doc.Config)...); len(errs) > 0 {
+	errs := config.CheckFiles(doc, plan.CheckSessionKeys(doc.Config)...)
+	if len(errs) == 0 {
+		errs = doc.Judge(plan.Zones(doc.Config))
+	}
+	if len(errs) > 0 {
 		err = errs
 	} else {
 		_, err = openDatabases(doc)

@@ -68,9 +68,13 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sort puts errors in the order of their places and drops repetitions.
+// sort puts errors in the order of their places and drops repetitions. Those of
+// files that the first one names keep together.
 func (e Errors) sort() Errors {
 	slices.SortStableFunc(e, func(a, b Error) int {
+		if a.File != b.File {
+			return strings.Compare(a.File, b.File)
+		}
 		if a.Line != b.Line {
 			return a.Line - b.Line
 		}
@@ -152,7 +156,11 @@ func Parse(name string, data []byte, dir string) (*Document, error) {
 func (d *Document) Judge(problems []model.Problem) Errors {
 	var errs Errors
 	for _, p := range problems {
-		if e := d.errorAt(p.Path, p.Text); p.Warning {
+		e := d.errorAt(p.Path, p.Text)
+		if p.File != "" {
+			e = Error{p.File, p.Line, p.Column, p.Text}
+		}
+		if p.Warning {
 			d.Warnings = append(d.Warnings, e)
 		} else {
 			errs = append(errs, e)

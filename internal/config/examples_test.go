@@ -49,6 +49,10 @@ func install(t *testing.T, source string) string {
 			content = []byte("zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wE\n")
 		case passwordFile:
 			content = []byte("password\n")
+		case secretsFile:
+			content = []byte("e5e973e5a6b2a43f48e7dc849e37bfcf\n")
+		case zoneFile:
+			content = []byte("@ 300 SOA ns1 hostmaster 1 3600 900 1209600 300\n@ 300 NS ns1\nns1 300 A 192.0.2.53\n")
 		case mmdbFile:
 			content = append(make([]byte, 1<<10), mmdbMarker...)
 		default:

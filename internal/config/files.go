@@ -29,6 +29,8 @@ const (
 	mmdbFile
 	macKeyFile
 	passwordFile
+	zoneFile
+	secretsFile
 )
 
 // maxPEM bounds what is read of a file with certificates or keys.
@@ -61,6 +63,9 @@ func files(c *model.Config) []namedFile {
 	add(root.Key("data_dir"), dataDirectory, &c.DataDir)
 	if c.AccessLog.Output != "stdout" {
 		add(root.Key("access_log").Key("output"), logFile, &c.AccessLog.Output)
+	}
+	if c.QueryLog.Output != "stdout" {
+		add(root.Key("query_log").Key("output"), logFile, &c.QueryLog.Output)
 	}
 	if s := c.State; s != nil {
 		at := root.Key("state")
@@ -98,6 +103,13 @@ func files(c *model.Config) []namedFile {
 		add(at.Key("ca"), authorityFile, &pool.CA)
 		add(at.Key("certificate"), certificateFile, &pool.Certificate)
 		add(at.Key("key"), keyFile, &pool.Key)
+	}
+	for i := range c.Listeners {
+		at := root.Key("listeners").Item(i, c.Listeners[i].Name).Key("dns")
+		add(at.Key("cookie_secrets"), secretsFile, &c.Listeners[i].DNS.CookieSecrets)
+	}
+	for i := range c.Zones {
+		add(root.Key("zones").Item(i, c.Zones[i].Name).Key("file"), zoneFile, &c.Zones[i].File)
 	}
 	return list
 }
@@ -159,6 +171,10 @@ func (f namedFile) check() ([]byte, error) {
 		return nil, checkMACKey(name)
 	case passwordFile:
 		return nil, checkPassword(name)
+	case secretsFile:
+		return nil, checkSecrets(name)
+	case zoneFile:
+		return nil, checkZoneFile(name)
 	}
 	data, err := readPEM(name)
 	if err != nil {
@@ -289,6 +305,34 @@ func checkPassword(name string) error {
 	}
 	if model.Password(data) == "" {
 		return errors.New("is empty: want a password")
+	}
+	return nil
+}
+
+func checkSecrets(name string) error {
+	f, _, err := open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, model.MaxCookieSecrets+1))
+	if err != nil {
+		return cause(err)
+	}
+	_, err = model.CookieSecrets(text)
+	return err
+}
+
+// checkZoneFile looks whether a zone can be read; what it holds is judged by
+// whoever compiles it.
+func checkZoneFile(name string) error {
+	f, info, err := open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if info.Size() > model.MaxZoneFile {
+		return fmt.Errorf("%d bytes long: want a zone file of at most %d", info.Size(), model.MaxZoneFile)
 	}
 	return nil
 }

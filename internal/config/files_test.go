@@ -18,6 +18,7 @@ listeners:
     protocol: https
     certificates: [{certificate: www.pem, key: www.key}]
     client_certificates: {ca: clients.pem}
+  - {name: dns, address: ":53", protocol: dns, dns: {cookie_secrets: secrets}}
 pools:
   - name: p
     protocol: https
@@ -25,15 +26,18 @@ pools:
     endpoints: [{name: e, address: x.org}]
 load_balancers: [{name: www.example.com, proxied: true, default_pools: [p]}]
 monitors: [{name: m, type: ldap, tls: implicit, ldap: {bind_dn: cn=x, password_file: ldap.password}}]
+zones: [{name: example.com, file: example.zone}]
+query_log: {output: queries/query.log}
 `
 
 func TestCheckFiles(t *testing.T) {
 	certificate, key := newPair(t)
 	other, otherKey := newPair(t)
 	good := map[string]string{
-		"logs/old.log": "", "geo.mmdb": "tree" + string(mmdbMarker) + "metadata",
+		"logs/old.log": "", "queries/old.log": "", "geo.mmdb": "tree" + string(mmdbMarker) + "metadata",
 		"www.pem": string(certificate), "www.key": string(key), "ca.pem": string(other), "clients.pem": string(other),
 		"ldap.password": "s3cret\n", "acme.pem": string(other), "eab.key": "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wE=\n",
+		"example.zone": "what it holds is judged elsewhere", "secrets": "# now\ne5e973e5a6b2a43f48e7dc849e37bfcf\n",
 	}
 	for _, c := range []struct {
 		name  string
@@ -53,8 +57,8 @@ func TestCheckFiles(t *testing.T) {
 		{"not a key", "www.key", string(certificate), "10:48", `listener "web": certificates[0].key %q: holds no private key: want PEM`},
 		{"another key", "www.key", string(otherKey), "10:48", `listener "web": certificates[0].key %q: does not fit the certificate beside it`},
 		{"an encrypted key", "www.key", "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n", "10:48", `listener "web": certificates[0].key %q: is encrypted: want a key without a passphrase`},
-		{"no authority", "ca.pem", "", "15:15", `pool "p": tls.ca %q: no such file or directory`},
-		{"not an authority", "ca.pem", string(key), "15:15", `pool "p": tls.ca %q: holds no certificate: want PEM`},
+		{"no authority", "ca.pem", "", "16:15", `pool "p": tls.ca %q: no such file or directory`},
+		{"not an authority", "ca.pem", string(key), "16:15", `pool "p": tls.ca %q: holds no certificate: want PEM`},
 		{"no authority of clients", "clients.pem", "", "11:31", `listener "web": client_certificates.ca %q: no such file or directory`},
 		{"not an authority of clients", "clients.pem", "x", "11:31", `listener "web": client_certificates.ca %q: holds no certificate: want PEM`},
 		{"no authority of the directory", "acme.pem", "", "4:43", "acme.ca %q: no such file or directory"},
@@ -62,6 +66,14 @@ func TestCheckFiles(t *testing.T) {
 		{"a key of an account that is none", "eab.key", "not base64!", "4:88", "acme.external_account.key %q: holds no key in base64url"},
 		{"an empty key of an account", "eab.key", "\n", "4:88", "acme.external_account.key %q: holds no key in base64url"},
 		{"a key of an account that is long", "eab.key", strings.Repeat("A", 5000), "4:88", "acme.external_account.key %q: 5000 bytes long: want a key in base64url"},
+		{"no zone file", "example.zone", "", "20:35", `zone "example.com": file %q: no such file or directory`},
+		{"no cookie secrets", "secrets", "", "12:70", `listener "dns": dns.cookie_secrets %q: no such file or directory`},
+		{"cookie secrets without any", "secrets", "# none\n", "12:70", `listener "dns": dns.cookie_secrets %q: holds no secret`},
+		{"a short cookie secret", "secrets", "\nabcd\n", "12:70", `listener "dns": dns.cookie_secrets %q: line 2: want 32 hexadecimal digits`},
+		{"a cookie secret of other letters", "secrets", "x5e973e5a6b2a43f48e7dc849e37bfcf", "12:70", `listener "dns": dns.cookie_secrets %q: line 1: want 32 hexadecimal digits`},
+		{"four cookie secrets", "secrets", strings.Repeat("e5e973e5a6b2a43f48e7dc849e37bfcf\n", 4), "12:70", `listener "dns": dns.cookie_secrets %q: 4 secrets: want at most 3`},
+		{"a large file of cookie secrets", "secrets", strings.Repeat("#\n", 4096), "12:70", `listener "dns": dns.cookie_secrets %q: want a file of at most 4096 bytes`},
+		{"a directory for the query log", "queries/query.log/x", "x", "21:21", "query_log.output %q: is a directory: want a file"},
 		{"a file for a directory", "data", "x", "2:11", "data_dir %q: is a file: want a directory"},
 		{"no directory for the log", "logs/old.log", "", "3:22", "access_log.output %q: its directory: no such file or directory"},
 		{"a directory for the log", "logs/access.log/x", "x", "3:22", "access_log.output %q: is a directory: want a file"},

@@ -2,10 +2,8 @@ package config
 
 import (
 	"fmt"
-	"strings"
 
-	"github.com/miekg/dns"
-
+	"fairlead/internal/dnswire"
 	"fairlead/internal/model"
 )
 
@@ -38,33 +36,16 @@ func checkRecords(c *model.Config, found []model.Problem) []model.Problem {
 	return problems
 }
 
-// parseRecord reads a record as a line of the zone's file.
+// parseRecord reads the data of a record as zone files have it.
 func parseRecord(zone string, r *model.Record) error {
-	line := fmt.Sprintf("%s %d IN %s %s\n", r.Name, int64(r.TTL.Seconds()), r.Type, r.Content)
-	p := dns.NewZoneParser(strings.NewReader(line), dns.Fqdn(zone), "")
-	p.SetIncludeAllowed(false)
-	rr, ok := p.Next()
-	if err := p.Err(); err != nil {
-		return fmt.Errorf("%s", plainDNS(err))
+	origin, err := dnswire.ParseName(zone, dnswire.Root)
+	if err != nil {
+		return err
 	}
-	if !ok || dns.TypeToString[rr.Header().Rrtype] != r.Type {
-		return fmt.Errorf("want one record")
+	t, ok := dnswire.ParseType(r.Type)
+	if !ok || t.Meta() {
+		return fmt.Errorf("%s: no record has this type", r.Type)
 	}
-	if _, another := p.Next(); another || p.Err() != nil {
-		return fmt.Errorf("want one record")
-	}
-	if _, err := dns.PackRR(rr, make([]byte, dns.MaxMsgSize), 0, nil, false); err != nil {
-		return fmt.Errorf("%s", plainDNS(err))
-	}
-	return nil
-}
-
-// plainDNS is an error of the library without its name and its line, which is
-// always the first.
-func plainDNS(err error) string {
-	s := strings.TrimPrefix(err.Error(), "dns: ")
-	if cut := strings.Index(s, " at line: "); cut >= 0 {
-		s = s[:cut]
-	}
-	return s
+	_, err = dnswire.ParseRData(t, r.Content, origin)
+	return err
 }

@@ -181,9 +181,11 @@ func refine(prop *jsonschema.Schema, field reflect.StructField, value reflect.Va
 		prop.Items.Enum = append(prop.Items.Enum, string(model.AllRegions))
 	case "Type":
 		if typ.Kind() == reflect.String && prop.Enum == nil {
+			byName := &jsonschema.Schema{}
 			for _, v := range model.RecordTypes {
-				prop.Enum = append(prop.Enum, v)
+				byName.Enum = append(byName.Enum, v)
 			}
+			prop.AnyOf = []*jsonschema.Schema{byName, {Pattern: "^TYPE[0-9]{1,5}$"}}
 		}
 	}
 	switch value.Kind() {
@@ -206,6 +208,7 @@ func requiredKeys() map[string][]string {
 		Listeners: []model.Listener{
 			{},
 			{Certificates: []model.CertificateFiles{{}}, TLSRoutes: []model.TLSRoute{{LoadBalancers: []model.WeightedLoadBalancer{{}}}}, Protocol: "tls"},
+			{Protocol: "dns", DNS: model.DNSOptions{RateLimit: &model.DNSRateLimit{}}},
 		},
 		Monitors:      []model.Monitor{{}},
 		MonitorGroups: []model.MonitorGroup{{}, {Members: []model.MonitorMember{{}}}},
@@ -289,7 +292,7 @@ func TestSchemaIsComplete(t *testing.T) {
 	required := map[string][]string{
 		"Endpoint": {"address", "name"}, "Listener": {"address", "name", "protocol"}, "Pool": {"endpoints", "name"},
 		"LoadBalancer": {"default_pools", "name"}, "Record": {"content", "name", "type"}, "Monitor": {"name"},
-		"Zone": {"name", "nameservers"}, "TLSRoute": {"hosts"}, "FixedResponse": {"status_code"}, "Rule": {"condition", "name"},
+		"Zone": {"name"}, "DNSRateLimit": {"responses_per_second"}, "TLSRoute": {"hosts"}, "FixedResponse": {"status_code"}, "Rule": {"condition", "name"},
 		"CertificateFiles": {"certificate", "key"}, "MonitorGroup": {"members", "name"}, "MonitorMember": {"monitor"}, "WeightedLoadBalancer": {"name"},
 	}
 	for name, keys := range required {
@@ -374,6 +377,7 @@ func TestRangesInCommentsAreEnforced(t *testing.T) {
 const everyStruct = `
 listeners:
   - {name: web, address: ":80", protocol: http}
+  - {name: dns, address: ":53", protocol: dns, dns: {rate_limit: {responses_per_second: 10}}}
   - {name: sni, address: ":443", protocol: tls_passthrough, tls_routes: [{hosts: [x.org], load_balancers: [{name: lb}]}]}
 monitors: [{name: m}]
 pools: [{name: p, monitor: m, endpoints: [{name: e, address: "192.0.2.1"}]}]

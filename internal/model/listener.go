@@ -87,6 +87,8 @@ type Listener struct {
 	TLSRoutes []TLSRoute `yaml:"tls_routes"`
 	// Bounds on what clients may do.
 	Limits Limits `yaml:"limits"`
+	// How queries are answered; dns, dot, doh and doq only.
+	DNS DNSOptions `yaml:"dns"`
 }
 
 // SetDefaults fills in what holds when a key is left out.
@@ -94,6 +96,7 @@ func (l *Listener) SetDefaults() {
 	l.MinTLSVersion = TLS12
 	l.ProxyProtocol = ProxyOff
 	l.Limits.SetDefaults()
+	l.DNS.SetDefaults()
 }
 
 // TLSVersion is the lowest version of TLS that is accepted.

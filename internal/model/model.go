@@ -34,6 +34,8 @@ type Config struct {
 	Geo Geo `yaml:"geo"`
 	// One JSON line for each request. Off unless output is set.
 	AccessLog AccessLog `yaml:"access_log"`
+	// One JSON line for each DNS query. Off unless output is set.
+	QueryLog QueryLog `yaml:"query_log"`
 	// How long a stopping node waits for requests in flight, 0s to 24h.
 	// Default 30s.
 	ShutdownTimeout time.Duration `yaml:"shutdown_timeout"`
@@ -59,6 +61,7 @@ func (c *Config) SetDefaults() {
 	c.ShutdownTimeout = 30 * time.Second
 	c.Admin.SetDefaults()
 	c.AccessLog.SetDefaults()
+	c.QueryLog.SetDefaults()
 }
 
 // Node is one running process and the place where it stands.
@@ -128,3 +131,14 @@ type AccessLog struct {
 
 // SetDefaults fills in what holds when a key is left out.
 func (a *AccessLog) SetDefaults() { a.Sample = 1 }
+
+// QueryLog writes one JSON line for each DNS query.
+type QueryLog struct {
+	// stdout or the name of a file. Default: no query log.
+	Output string `yaml:"output"`
+	// Share of queries that are logged, above 0 to 1. Default 1.
+	Sample float64 `yaml:"sample"`
+}
+
+// SetDefaults fills in what holds when a key is left out.
+func (q *QueryLog) SetDefaults() { q.Sample = 1 }

@@ -202,6 +202,7 @@ func TestValidateOfManyThings(t *testing.T) {
 	p := Pool{Name: "p"}
 	p.SetDefaults()
 	z := Zone{Name: "example.com", Nameservers: []string{"ns.example.net"}}
+	z.SetDefaults()
 	for i := range n {
 		e := Endpoint{Name: fmt.Sprintf("e%d", i), Address: fmt.Sprintf("h%d.example.com:80", i)}
 		e.SetDefaults()

@@ -15,6 +15,10 @@ type Problem struct {
 	Text string
 	// See is the path of another place that Text speaks of, or "".
 	See string
+	// File, Line and Column are where it stands in another file that the Config
+	// names, which tells more than Path; "" and 0 where there is none.
+	File         string
+	Line, Column int
 	// Warning is true when the file can be used all the same.
 	Warning bool
 }

@@ -360,14 +360,21 @@ func (v *validator) settings() {
 		seen.add(v, at, file, file)
 	}
 
-	at, log := root.Key("access_log"), v.c.AccessLog
-	switch {
-	case !(log.Sample > 0 && log.Sample <= 1):
-		v.wrong(at.Key("sample"), log.Sample, "want above 0 to 1")
-	case log.Output == "" && log.Sample != 1:
-		v.bad(at.Key("sample"), "given without output: want both, or neither for no access log")
+	v.lineLog(root.Key("access_log"), "access log", v.c.AccessLog.Output, v.c.AccessLog.Sample)
+	v.lineLog(root.Key("query_log"), "query log", v.c.QueryLog.Output, v.c.QueryLog.Sample)
+	if out := v.c.QueryLog.Output; out != "" && out != "stdout" && out == v.c.AccessLog.Output {
+		v.clash(root.Key("query_log").Key("output"), out, "is the file of", root.Key("access_log").Key("output"))
 	}
 	within(v, root.Key("shutdown_timeout"), v.c.ShutdownTimeout, 0, 24*time.Hour)
+}
+
+func (v *validator) lineLog(at Place, name, output string, sample float64) {
+	switch {
+	case !(sample > 0 && sample <= 1):
+		v.wrong(at.Key("sample"), sample, "want above 0 to 1")
+	case output == "" && sample != 1:
+		v.bad(at.Key("sample"), "given without output: want both, or neither for no %s", name)
+	}
 }
 
 func (v *validator) state(at Place, s *State) {

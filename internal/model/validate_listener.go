@@ -102,6 +102,8 @@ func (v *validator) listeners() {
 		v.listenerTarget(at, l)
 		v.proxyProtocol(at.Key("proxy_protocol"), l)
 		v.limits(at.Key("limits"), &l.Limits)
+		v.dnsLimits(at.Key("limits"), l)
+		v.dnsOptions(at.Key("dns"), l)
 
 		for j, p := range l.TrustedProxies {
 			at := at.Key("trusted_proxies").Item(j, "")

@@ -9,9 +9,19 @@ import (
 	"unicode"
 )
 
-// RecordTypes are the types that records of a zone may have.
+// RecordTypes are the types that records of a zone may have by name.
 var RecordTypes = []string{
-	"A", "AAAA", "CNAME", "MX", "TXT", "NS", "SRV", "CAA", "PTR", "NAPTR", "TLSA", "SSHFP", "HTTPS", "SVCB", "DS",
+	"A", "AAAA", "CNAME", "DNAME", "MX", "TXT", "NS", "SRV", "CAA", "PTR", "NAPTR", "TLSA", "SSHFP", "HTTPS", "SVCB", "DS",
+}
+
+// recordType reports whether t is one of them, or TYPE with a number (RFC 3597).
+func recordType(t string) bool {
+	digits, ok := strings.CutPrefix(t, "TYPE")
+	if !ok {
+		return slices.Contains(RecordTypes, t)
+	}
+	n, err := strconv.ParseUint(digits, 10, 16)
+	return err == nil && strconv.FormatUint(n, 10) == digits
 }
 
 func (v *validator) zones() {
@@ -28,18 +38,39 @@ func (v *validator) zones() {
 			continue
 		}
 		names.add(v, at.Key("name"), CanonicalHost(z.Name), z.Name)
+		if z.File != "" {
+			v.zoneFile(at, z)
+			continue // what it holds is for whoever reads it
+		}
 		c := zoneCheck{validator: v, at: at, zone: z, origin: CanonicalHost(z.Name), owners: map[string][]owned{}}
 		for j := range z.Records {
 			c.record(at.Key("records").Item(j, z.Records[j].Name), &z.Records[j])
 		}
 		c.aliases()
 		c.nameservers()
+		c.soa(at.Key("soa"))
 	}
 	switch dns := v.c.anyListener((*Listener).SpeaksDNS); {
 	case len(v.c.Zones) > 0 && !dns:
 		v.warn(Place{}.Key("zones"), "no dns, dot, doh or doq listener answers for them")
 	case len(v.c.Zones) == 0 && dns && v.c.State == nil:
 		v.warn(Place{}.Key("zones"), "none: DNS listeners have nothing to answer")
+	}
+}
+
+// zoneFile checks a zone that is read from a file.
+func (v *validator) zoneFile(at Place, z *Zone) {
+	const text = "given with file, which has all records: want one of the two"
+	if len(z.Nameservers) > 0 {
+		v.bad(at.Key("nameservers"), text)
+	}
+	if len(z.Records) > 0 {
+		v.bad(at.Key("records"), text)
+	}
+	var defaults SOA
+	defaults.SetDefaults()
+	if z.SOA != defaults {
+		v.bad(at.Key("soa"), text)
 	}
 }
 
@@ -73,12 +104,12 @@ func (c *zoneCheck) absolute(name string) string {
 
 func (c *zoneCheck) record(at Place, r *Record) {
 	c.wholeSeconds(at.Key("ttl"), r.TTL, time.Second, 168*time.Hour)
-	known := slices.Contains(RecordTypes, r.Type)
+	known := recordType(r.Type)
 	switch {
 	case r.Type == "":
 		c.bad(at.Key("type"), "missing: want %s", OneOf(RecordTypes))
 	case !known:
-		c.wrong(at.Key("type"), r.Type, "want %s%s", OneOf(RecordTypes), maybe(r.Type, RecordTypes))
+		c.wrong(at.Key("type"), r.Type, "want %s, or TYPE with a number%s", OneOf(RecordTypes), maybe(r.Type, RecordTypes))
 	}
 	placed := c.owner(at.Key("name"), r)
 	switch {
@@ -189,7 +220,7 @@ func kindOf(r owned) string {
 func (c *zoneCheck) nameservers() {
 	at := c.at.Key("nameservers")
 	if len(c.zone.Nameservers) == 0 {
-		c.bad(at, "missing: want at least one")
+		c.bad(at, "none: want at least one, or file with all records")
 	}
 	seen := uniques{}
 	for i, name := range c.zone.Nameservers {
@@ -208,6 +239,36 @@ func (c *zoneCheck) nameservers() {
 		case !slices.Contains(kinds, "A") && !slices.Contains(kinds, "AAAA"):
 			c.wrong(at, name, "has no A or AAAA record in the zone: resolvers could not find it")
 		}
+	}
+}
+
+// soa checks what the zone says about itself.
+func (c *zoneCheck) soa(at Place) {
+	s := &c.zone.SOA
+	if s.Primary != "" {
+		if err := checkHostName(s.Primary, false); err != nil {
+			c.wrong(at.Key("primary"), s.Primary, "%v", err)
+		}
+	}
+	if s.Contact != "" {
+		local, domain, ok := strings.Cut(s.Contact, "@")
+		switch {
+		case !ok || local == "" || len(local) > 63 || strings.ContainsFunc(local, func(r rune) bool { return r <= ' ' || r > '~' || r == '\\' || r == '"' }):
+			c.wrong(at.Key("contact"), s.Contact, "want a mail address, as in hostmaster@%s", c.origin)
+		default:
+			if err := checkHostName(domain, false); err != nil {
+				c.wrong(at.Key("contact"), s.Contact, "%v", err)
+			}
+		}
+	}
+	const week = 168 * time.Hour
+	c.wholeSeconds(at.Key("refresh"), s.Refresh, time.Second, week)
+	c.wholeSeconds(at.Key("retry"), s.Retry, time.Second, week)
+	c.wholeSeconds(at.Key("expire"), s.Expire, time.Second, 12*week)
+	c.wholeSeconds(at.Key("minimum"), s.Minimum, time.Second, week)
+	c.wholeSeconds(at.Key("ttl"), s.TTL, time.Second, week)
+	if s.Retry >= s.Refresh {
+		c.warn(at.Key("retry"), "%s is not less than refresh (%s)", Show(s.Retry), Show(s.Refresh))
 	}
 }
 
@@ -238,7 +299,7 @@ func (c *zoneCheck) content(at Place, r *Record) {
 		case r.Type == "AAAA" && (err != nil || !ip.Is6() || ip.Is4In6() || ip.Zone() != ""):
 			c.wrong(at, r.Content, "want an IPv6 address")
 		}
-	case "CNAME", "NS", "PTR":
+	case "CNAME", "DNAME", "NS", "PTR":
 		if want(1, "a host name") {
 			c.target(at, r, fields[0], false)
 		}

@@ -20,6 +20,7 @@ import (
 	"fairlead/internal/model"
 	"fairlead/internal/pick"
 	"fairlead/internal/resolve"
+	"fairlead/internal/zone"
 )
 
 // Tables are where what is observed lives. They outlive plans.
@@ -30,6 +31,8 @@ type Tables struct {
 	Geo      *geo.Databases // nil for none
 	// Keys of session cookies, in place of those in the file; nil for these.
 	Keys *affinity.Keys
+	// Serials of the zones; nil where they are not remembered.
+	Serials *zone.Serials
 }
 
 // Sizes of hash rings: below the least, shares are too uneven; above the most,
@@ -87,7 +90,15 @@ func Compile(c *model.Config, before *Plan, t Tables) (*Plan, error) {
 		if cc := c.Listeners[i].ClientCertificates; cc != nil && cc.SubjectHeader != "" {
 			k.plan.SubjectHeaders = append(k.plan.SubjectHeaders, strings.ToLower(cc.SubjectHeader))
 		}
-		k.plan.Listeners = append(k.plan.Listeners, Listener{Listener: &c.Listeners[i], Bind: bind})
+		l := Listener{Listener: &c.Listeners[i], Bind: bind}
+		if l.SpeaksDNS() {
+			k.plan.DNSListeners = append(k.plan.DNSListeners, l)
+		} else {
+			k.plan.Listeners = append(k.plan.Listeners, l)
+		}
+	}
+	if err := k.zones(c, before); err != nil {
+		return nil, err
 	}
 	k.before = nil // the compiler stays, for variants of load balancers
 	return k.plan, nil

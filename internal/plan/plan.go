@@ -20,6 +20,7 @@ import (
 	"fairlead/internal/model"
 	"fairlead/internal/pick"
 	"fairlead/internal/resolve"
+	"fairlead/internal/zone"
 )
 
 // Plan is one revision of everything declared, ready to be used.
@@ -33,7 +34,9 @@ type Plan struct {
 	// Geo tells where clients are; nil where every client has the node's place.
 	Geo *geo.Databases
 
-	Listeners []Listener
+	Listeners []Listener // of the HTTP plane
+	// DNSListeners are those of the DNS plane.
+	DNSListeners []Listener
 	// SubjectHeaders are the headers, in lower case, in which endpoints are told
 	// who a client is: no client's own are passed on, whatever its listener.
 	SubjectHeaders []string
@@ -42,6 +45,11 @@ type Plan struct {
 	Endpoints      []*Endpoint // of all pools; Endpoints[i].Index == i
 	// Targets is what health checking has to probe.
 	Targets []health.Target
+
+	// Zones are what the DNS plane answers for, and Authority finds the position
+	// in Zones of the one that a name belongs to.
+	Zones     []*Zone
+	Authority *zone.Zones
 
 	hosts hostIndex
 }
@@ -72,7 +80,7 @@ func (p *Plan) Place(client *geo.Place) Place {
 	return place
 }
 
-// Listener is an open address of the HTTP plane.
+// Listener is an open address.
 type Listener struct {
 	*model.Listener
 	// Bind is where it listens; an invalid address with a port means all

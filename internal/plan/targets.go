@@ -28,7 +28,7 @@ func (k *compiler) watches(m *model.Pool) []watch {
 	}
 	for i := range list {
 		if list[i].SimulateZone {
-			list[i].zone = zone(k.plan.Config, m.Name)
+			list[i].zone = askedName(k.plan.Config, m.Name)
 		}
 	}
 	return list
@@ -56,9 +56,9 @@ func (k *compiler) target(p *Pool, e *Endpoint, w *watch) health.Target {
 	return t
 }
 
-// zone returns the name that clients of a pool ask for: that of the first load
+// askedName returns the name that clients of a pool ask for: that of the first load
 // balancer that has the pool and stands for one name; "" where there is none.
-func zone(c *model.Config, pool string) string {
+func askedName(c *model.Config, pool string) string {
 	for i := range c.LoadBalancers {
 		b := &c.LoadBalancers[i]
 		if b.Enabled && b.Proxied && !strings.HasPrefix(b.Name, "*.") && b.Candidates()[pool] {
