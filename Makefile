@@ -22,7 +22,7 @@ BENCH ?=
 SOAK ?=
 
 # Debian packages: what the tests use, and what the benchmark does beyond it.
-TEST_PACKAGES  := curl nghttp2-client openssl iproute2 socat gcc libc6-dev chromium-headless-shell
+TEST_PACKAGES  := curl nghttp2-client openssl iproute2 socat gcc libc6-dev bind9-dnsutils knot-dnsutils chromium-headless-shell
 BENCH_PACKAGES := haproxy nginx-light wrk nghttp2-client util-linux
 
 .DEFAULT_GOAL := help
@@ -42,7 +42,7 @@ installed: ## run all tests with the Go that is installed, as the README does
 	GOTOOLCHAIN=local go test ./...
 
 goroutine: ## run the tests of the data plane on goroutines in place of event loops
-	FAIRLEAD_IO=goroutine go test ./internal/httplb ./internal/node ./test/http ./test/grpc ./test/acme ./test/load ./cmd/fairlead
+	FAIRLEAD_IO=goroutine go test ./internal/httplb ./internal/node ./internal/dnslb ./test/http ./test/dns ./test/grpc ./test/acme ./test/load ./cmd/fairlead
 
 race: ## run all tests with the race detector
 	CGO_ENABLED=1 go test -race ./...

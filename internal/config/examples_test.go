@@ -22,7 +22,7 @@ import (
 )
 
 // examples are the files that users start from, and the contract of names.
-var examples = []string{"../../examples/complete.yaml", "../../examples/http.yaml", "../../examples/grpc.yaml", "testdata/contract.yaml"}
+var examples = []string{"../../examples/complete.yaml", "../../examples/http.yaml", "../../examples/grpc.yaml", "../../examples/dns.yaml", "testdata/contract.yaml"}
 
 // install copies a configuration to a folder of its own and makes the files
 // that it names there.

@@ -23,6 +23,7 @@ import (
 	"fairlead/internal/admin"
 	"fairlead/internal/affinity"
 	"fairlead/internal/config"
+	"fairlead/internal/dnslb"
 	"fairlead/internal/geo"
 	"fairlead/internal/health"
 	"fairlead/internal/httplb"
@@ -32,6 +33,7 @@ import (
 	"fairlead/internal/plan"
 	"fairlead/internal/resolve"
 	"fairlead/internal/telemetry"
+	"fairlead/internal/zone"
 )
 
 // Config is what a node needs.
@@ -62,6 +64,8 @@ type Node struct {
 	engine   loop.Engine
 	acme     *acme.Manager
 	http     *httplb.Plane
+	dns      *dnslb.Plane
+	serials  zone.Serials
 	registry *telemetry.Registry
 	admin    *admin.Server
 	bound    netip.AddrPort // of the admin server
@@ -72,16 +76,18 @@ type Node struct {
 
 	// What follows belongs to the goroutine of Run, which applies one plan
 	// after the other.
-	before       *plan.Plan       // the plan that was in force before the current
-	document     *config.Document // the file that is in force
-	unwatch      func()           // ends the watch over databases; nil before the first plan
-	watching     sync.WaitGroup   // of that watch
-	retryDrained time.Time        // not before that
+	before        *plan.Plan       // the plan that was in force before the current
+	document      *config.Document // the file that is in force
+	unwatch       func()           // ends the watch over databases; nil before the first plan
+	watching      sync.WaitGroup   // of that watch
+	retryDrained  time.Time        // not before that
+	zoneFiles     zoneFiles
+	serialsLoaded bool
 
 	// mu guards what is looked at from outside. It is never held while
 	// anything is waited for: /status and /metrics answer during a reload.
 	mu     sync.Mutex
-	access *telemetry.AccessLog // nil when there is none
+	logs   logs
 	status admin.ReloadStatus
 }
 
@@ -96,7 +102,7 @@ func Run(ctx, now context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	n := &Node{cfg: cfg, log: cfg.Log, started: time.Now(), engine: engine}
+	n := &Node{cfg: cfg, log: cfg.Log, started: time.Now(), engine: engine, zoneFiles: make(zoneFiles)}
 	n.status.File = cfg.File
 	n.health = health.NewTable(cfg.Log)
 	n.checker = health.NewChecker(health.CheckerConfig{Table: n.health})
@@ -107,7 +113,9 @@ func Run(ctx, now context.Context, cfg Config) error {
 	n.http = httplb.New(n.engine, n.acme, cfg.Log, aside.Logger(cfg.Log))
 	n.registry = telemetry.NewRegistry()
 	n.registry.Log = cfg.Log
+	n.dns = dnslb.New(n.engine, cfg.Log, aside.Logger(cfg.Log))
 	n.registry.Add(n.http)
+	n.registry.Add(n.dns)
 	n.registry.Add(n.acme)
 	n.registry.Add(aside)
 	n.registry.Add(n)
@@ -140,7 +148,13 @@ func Run(ctx, now context.Context, cfg Config) error {
 }
 
 // Listeners returns the open listeners.
-func (n *Node) Listeners() []httplb.ListenerState { return n.http.Listeners() }
+func (n *Node) Listeners() []httplb.ListenerState {
+	list := n.http.Listeners()
+	for _, l := range n.dns.Listeners() {
+		list = append(list, httplb.ListenerState(l))
+	}
+	return list
+}
 
 // Admin returns the address of the admin server, or an invalid one when it is
 // off.
@@ -187,6 +201,9 @@ func (n *Node) listeners() []admin.ListenerStatus {
 	for _, l := range n.http.Listeners() {
 		list = append(list, admin.ListenerStatus{Name: l.Name, Address: l.Address.String(), Protocol: l.Protocol, OpenConnections: l.Open})
 	}
+	for _, l := range n.dns.Listeners() {
+		list = append(list, admin.ListenerStatus{Name: l.Name, Address: l.Address.String(), Protocol: l.Protocol, OpenConnections: l.Open})
+	}
 	return list
 }
 
@@ -203,7 +220,8 @@ func (n *Node) shutdown(now context.Context) {
 	n.log.Info("shutting down", "timeout", d.String())
 	ctx, cancel := context.WithTimeout(now, d)
 	defer cancel()
-	if cut := n.http.Shutdown(ctx); cut > 0 {
+	// Names are answered for as long as clients come to them.
+	if cut := n.http.Shutdown(ctx) + n.dns.Shutdown(ctx); cut > 0 {
 		why := "shutdown_timeout has passed"
 		if now.Err() != nil {
 			why = "asked to end at once"
@@ -217,6 +235,7 @@ func (n *Node) close() {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 	n.http.Shutdown(over) // nothing is left after shutdown
+	n.dns.Shutdown(over)
 	n.acme.Close()
 	n.engine.Close()
 	if n.unwatch != nil {
@@ -233,13 +252,7 @@ func (n *Node) close() {
 		}
 		n.serving.Wait()
 	}
-	n.closeLog(n.accessLog())
-}
-
-func (n *Node) closeLog(l *telemetry.AccessLog) {
-	if err := l.Close(); err != nil {
-		n.log.Error("access log is not complete", "error", err)
-	}
+	n.currentLogs().close(n.log)
 }
 
 // read reads the file, and the databases of geography that it names, and refuses
@@ -249,10 +262,14 @@ func (n *Node) read() (*config.Document, *geo.Databases, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	n.zoneFiles.follow(doc.Config)
 	if errs := config.CheckFiles(doc, plan.CheckSessionKeys(doc.Config)...); len(errs) > 0 {
 		return nil, nil, errs
 	}
 	if errs := doc.Judge(plan.Conditions(doc.Config)); len(errs) > 0 {
+		return nil, nil, errs
+	}
+	if errs := doc.Judge(plan.Zones(doc.Config)); len(errs) > 0 {
 		return nil, nil, errs
 	}
 	if errs := doc.Judge(plan.Unbuilt(doc.Config)); len(errs) > 0 {
@@ -284,8 +301,8 @@ func (n *Node) apply(ctx context.Context, doc *config.Document, databases *geo.D
 	n.mu.Lock()
 	n.status.Applied, n.status.Tried, n.status.Error = time.Now(), time.Now(), ""
 	n.mu.Unlock()
-	n.log.Info("configuration is in force", "revision", p.Revision, "listeners", len(p.Listeners),
-		"load_balancers", len(p.LoadBalancers), "pools", len(p.Pools), "endpoints", len(p.Endpoints))
+	n.log.Info("configuration is in force", "revision", p.Revision, "listeners", len(p.Listeners)+len(p.DNSListeners),
+		"load_balancers", len(p.LoadBalancers), "pools", len(p.Pools), "endpoints", len(p.Endpoints), "zones", len(p.Zones))
 	return nil
 }
 
@@ -294,8 +311,11 @@ func (n *Node) enforce(ctx context.Context, doc *config.Document, databases *geo
 	old := n.plan.Load()
 	var p *plan.Plan
 	err := n.ensureKeys(doc.Config)
+	if err == nil && len(doc.Config.Zones) > 0 {
+		err = n.loadSerials(doc.Config)
+	}
 	if err == nil {
-		p, err = plan.Compile(doc.Config, old, plan.Tables{Health: n.health, Load: &n.loads, Resolver: n.resolver, Geo: databases})
+		p, err = plan.Compile(doc.Config, old, plan.Tables{Health: n.health, Load: &n.loads, Resolver: n.resolver, Geo: databases, Serials: &n.serials})
 	}
 	if err == nil {
 		err = n.swap(ctx, p, old)
@@ -350,31 +370,43 @@ func (n *Node) swap(ctx context.Context, p, old *plan.Plan) error {
 		return err
 	}
 	n.acme.Preload(certificates)
-	was := n.accessLog()
-	accessLog, err := n.openAccessLog(p, old)
+	was := n.currentLogs()
+	opened, err := n.openLogs(p, old)
 	if err != nil {
 		return err
 	}
-	if err := n.http.Apply(p, accessLog); err != nil {
-		if accessLog != was {
-			n.closeLog(accessLog)
-		}
+	if err := n.serve(p, old, opened, was); err != nil {
+		opened.but(was).close(n.log)
 		return err
 	}
 	n.acme.Use(certificates)
 	n.before = old
 	n.plan.Store(p)
-	if accessLog != was {
-		n.mu.Lock()
-		n.access = accessLog
-		n.mu.Unlock()
-		n.closeLog(was)
-	}
+	n.mu.Lock()
+	n.logs = opened
+	n.mu.Unlock()
+	was.but(opened).close(n.log)
+	n.keepSerials(p)
 	n.settle(p)
 	if old == nil || p.Geo != old.Geo {
 		n.watchDatabases(p.Geo)
 	}
 	return nil
+}
+
+// serve puts a plan in force in all planes, or in none.
+func (n *Node) serve(p, old *plan.Plan, now, was logs) error {
+	if err := n.dns.Apply(p, now.query); err != nil {
+		return err
+	}
+	err := n.http.Apply(p, now.access)
+	if err == nil || old == nil {
+		return err
+	}
+	if again := n.dns.Apply(old, was.query); again != nil {
+		n.log.Error("DNS listeners of the configuration in force are not back", "error", again)
+	}
+	return err
 }
 
 // settle makes the tables that outlive plans follow the plan in force.
@@ -413,24 +445,4 @@ func views(p *plan.Plan) []*health.Pool {
 		list[i] = pool.Health
 	}
 	return list
-}
-
-// accessLog returns the access log that is open, nil when none is.
-func (n *Node) accessLog() *telemetry.AccessLog {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.access
-}
-
-// openAccessLog returns the access log for p: the one that is open, where the
-// settings are the same.
-func (n *Node) openAccessLog(p, old *plan.Plan) (*telemetry.AccessLog, error) {
-	want := p.Config.AccessLog
-	switch {
-	case old != nil && old.Config.AccessLog == want:
-		return n.accessLog(), nil
-	case want.Output == "":
-		return nil, nil
-	}
-	return telemetry.OpenAccessLog(want.Output, want.Sample, n.log)
 }

@@ -12,8 +12,8 @@ import (
 	"fairlead/internal/telemetry"
 )
 
-// follow takes up changes of the configuration file, and SIGHUP, until ctx is
-// done.
+// follow takes up changes of the configuration file and the files of zones, and
+// SIGHUP, until ctx is done.
 func (n *Node) follow(ctx context.Context, w *watcher, hup <-chan os.Signal) {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
@@ -23,21 +23,17 @@ func (n *Node) follow(ctx context.Context, w *watcher, hup <-chan os.Signal) {
 			return
 		case <-hup:
 			n.log.Info("SIGHUP received")
-			n.reopenLog()
+			n.reopenLogs()
 			w.force()
 		case <-tick.C:
 		}
 		n.forgetDrained(ctx, time.Now())
+		if n.zoneFiles.changed() {
+			w.force()
+		}
 		if changed, forced := w.look(); changed {
 			n.reload(ctx, forced)
 		}
-	}
-}
-
-// reopenLog opens the access log's file anew, for whoever rotates it.
-func (n *Node) reopenLog() {
-	if err := n.accessLog().Reopen(); err != nil {
-		n.log.Error("access log cannot be opened anew", "error", err)
 	}
 }
 
@@ -96,9 +92,9 @@ func (n *Node) mayChange(doc *config.Document) error {
 
 // Collect implements telemetry.Source: what the node itself has to tell.
 func (n *Node) Collect(e *telemetry.Emitter) {
-	if l := n.accessLog(); l != nil {
-		l.Collect(e)
-	}
+	l := n.currentLogs()
+	l.access.Collect(e)
+	l.query.Collect(e)
 	n.collectEngine(e)
 	if p := n.plan.Load(); p != nil {
 		p.Geo.Collect(e)

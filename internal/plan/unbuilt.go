@@ -9,7 +9,7 @@ func Unbuilt(c *model.Config) []model.Problem {
 	u := unbuilt{}
 	root := model.Place{}
 	u.when(c.State != nil, root.Key("state"), "declarations come from this file only; remove the section")
-	u.when(len(c.Node.PublicAddresses) > 0, root.Key("node").Key("public_addresses"), "only DNS answers name them, and there is no DNS plane")
+	u.when(len(c.Node.PublicAddresses) > 0, root.Key("node").Key("public_addresses"), "DNS answers come from the records of zones only")
 	for i := range c.Listeners {
 		u.listener(root.Key("listeners").Item(i, c.Listeners[i].Name), &c.Listeners[i])
 	}
@@ -20,7 +20,7 @@ func Unbuilt(c *model.Config) []model.Problem {
 		u.loadBalancer(root.Key("load_balancers").Item(i, c.LoadBalancers[i].Name), &c.LoadBalancers[i])
 	}
 	for i := range c.Zones {
-		u.add(root.Key("zones").Item(i, c.Zones[i].Name), "there is no DNS plane")
+		u.when(c.Zones[i].DNSSEC, root.Key("zones").Item(i, c.Zones[i].Name).Key("dnssec"), "answers are not signed")
 	}
 	return u.problems
 }
@@ -39,10 +39,10 @@ func (u *unbuilt) when(used bool, at model.Place, why string) {
 
 func (u *unbuilt) listener(at model.Place, l *model.Listener) {
 	switch {
-	case l.SpeaksDNS():
-		u.add(at.Key("protocol"), "there is no DNS plane; listeners speak http and https")
+	case l.Protocol == model.ListenerDoH || l.Protocol == model.ListenerDoQ:
+		u.add(at.Key("protocol"), "DNS is spoken over UDP, TCP and TLS: want dns or dot")
 	case l.Layer4():
-		u.add(at.Key("protocol"), "there is no layer 4 plane; listeners speak http and https")
+		u.add(at.Key("protocol"), "there is no layer 4 plane; listeners speak http, https, dns and dot")
 	}
 }
 
@@ -62,7 +62,7 @@ func (u *unbuilt) loadBalancer(at model.Place, b *model.LoadBalancer) {
 	u.when(b.SteeringPolicy == model.SteerCapacity, at.Key("steering_policy"), "no steering policy reads capacities")
 	var defaults model.LoadBalancer
 	defaults.SetDefaults()
-	u.when(b.TTL != defaults.TTL, at.Key("ttl"), "only DNS answers have one, and there is no DNS plane")
+	u.when(b.TTL != defaults.TTL, at.Key("ttl"), "DNS answers come from the records of zones only")
 	for i := range b.Rules {
 		u.overrides(at.Key("rules").Item(i, b.Rules[i].Name).Key("overrides"), b.Rules[i].Overrides)
 	}
@@ -74,5 +74,5 @@ func (u *unbuilt) overrides(at model.Place, o *model.Overrides) {
 		return
 	}
 	u.when(o.SteeringPolicy == model.SteerCapacity, at.Key("steering_policy"), "no steering policy reads capacities")
-	u.when(o.TTL != 0, at.Key("ttl"), "only DNS answers have one, and there is no DNS plane")
+	u.when(o.TTL != 0, at.Key("ttl"), "DNS answers come from the records of zones only")
 }

@@ -68,7 +68,10 @@ load_balancers:
 		{"state", "state: {embedded: true}\nadmin: {address: \"off\"}\n", []string{"state"}},
 		{"geography", with("geo: {databases: [city.mmdb]}\n"), nil},
 		{"public addresses", with("node: {public_addresses: [192.0.2.9]}\n"), []string{"node.public_addresses"}},
-		{"DNS listener", with("listeners: [{name: d, address: \"127.0.0.1:0\", protocol: dns}]\n"), []string{"listeners[0].protocol"}},
+		{"DNS listener", with("listeners: [{name: d, address: \"127.0.0.1:0\", protocol: dns}]\n"), nil},
+		{"DoT listener", with("listeners: [{name: d, address: \"127.0.0.1:0\", protocol: dot, certificates: [{certificate: a, key: b}]}]\n"), nil},
+		{"DoH listener", with("listeners: [{name: d, address: \"127.0.0.1:0\", protocol: doh, certificates: [{certificate: a, key: b}]}]\n"), []string{"listeners[0].protocol"}},
+		{"DoQ listener", with("listeners: [{name: d, address: \"127.0.0.1:0\", protocol: doq, certificates: [{certificate: a, key: b}]}]\n"), []string{"listeners[0].protocol"}},
 		{"tcp listener", layer4("tcp"), []string{"listeners[0].protocol"}},
 		{"udp listener", layer4("udp"), []string{"listeners[0].protocol"}},
 		{"passthrough listener", layer4("tls_passthrough"), []string{"listeners[0].protocol"}},
@@ -95,7 +98,9 @@ load_balancers:
 			"{name: s, condition: 'ip.src in {192.0.2.0/24}', overrides: {steering_policy: random, session_affinity: client_ip}}]"), nil},
 		{"rules by geography", balancer("rules: [{name: r, condition: 'ssl or ip.src.country eq \"NL\" or ip.src.asnum eq 1', fixed_response: {status_code: 410}}]"), nil},
 		{"a TTL by rule", balancer("rules: [{name: r, condition: ssl, overrides: {ttl: 60s}}]"), []string{"load_balancers[0].rules[0].overrides.ttl"}},
-		{"zones", with("zones: [{name: example.com, nameservers: [ns1.example.net]}]\n"), []string{"zones[0]"}},
+		{"zones", with("zones: [{name: example.com, nameservers: [ns1.example.net]}]\n"), nil},
+		{"a zone file", with("zones: [{name: example.com, file: example.zone}]\n"), nil},
+		{"a signed zone", with("zones: [{name: example.com, nameservers: [ns1.example.net], dnssec: true}]\n"), []string{"zones[0].dnssec"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got []string

@@ -1,103 +1,30 @@
 package telemetry
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
-	"os"
-	"sync"
-	"syscall"
-	"time"
 )
-
-// How the access log buffers. A line waits at most flushEvery, or until
-// flushAt bytes have gathered; lines that come while bufferBytes wait for the
-// writer are dropped.
-const (
-	flushEvery  = 100 * time.Millisecond
-	flushAt     = 64 << 10
-	bufferBytes = 4 << 20
-)
-
-// closeWithin bounds how long Close waits for an output that takes nothing.
-const closeWithin = 5 * time.Second
 
 // AccessLog writes one JSON line for each request. A nil *AccessLog is one
 // that is off.
-type AccessLog struct {
-	path   string // "" for standard output
-	sample float64
-	log    *slog.Logger
+type AccessLog struct{ lineLog *lineLog }
 
-	wake chan struct{} // the buffer has reached flushAt, or there is a file to change to
-	stop chan struct{}
-	done chan struct{}
-
-	mu     sync.Mutex
-	buf    []byte
-	lines  uint64 // in buf
-	next   io.WriteCloser
-	closed bool
-
-	// Of the writer goroutine alone.
-	out    io.WriteCloser
-	spare  []byte
-	torn   bool      // the last write stopped within a line
-	logged time.Time // when a failure was last logged
-	unsaid uint64    // failures since then
-
-	written, dropped, lost, failures Counter
-}
+// accessLogName is what messages call it.
+const accessLogName = "access log"
 
 // OpenAccessLog opens the log: output is "stdout" or the name of a file, which
 // is appended to or made with mode 0640; sample is the share of requests that
 // are logged, above 0 to 1. Failures to write are logged to log.
 func OpenAccessLog(output string, sample float64, log *slog.Logger) (*AccessLog, error) {
-	if !(sample > 0 && sample <= 1) {
-		return nil, fmt.Errorf("access log: sample %v: want above 0 to 1", sample)
-	}
-	if output == "" {
-		return nil, errors.New(`access log: no output: want "stdout" or the name of a file`)
-	}
-	path, open := output, openLogFile
-	if output == "stdout" {
-		path, open = "", openStdout
-	}
-	f, err := open(path)
+	l, err := openLineLog(accessLogName, output, sample, log)
 	if err != nil {
-		return nil, fmt.Errorf("access log: %w", err)
+		return nil, err
 	}
-	return startAccessLog(path, f, sample, log), nil
-}
-
-// openLogFile opens a file to append to. O_NONBLOCK makes a named pipe that
-// nobody reads an error instead of a start that hangs.
-func openLogFile(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o640)
-}
-
-// openStdout opens standard output under a descriptor of its own. A reader
-// that goes away is then a failed write like any other: a broken pipe at
-// descriptor 1 would end the process.
-func openStdout(string) (*os.File, error) {
-	fd, err := syscall.Dup(syscall.Stdout)
-	if err != nil {
-		return nil, fmt.Errorf("standard output: %w", err)
-	}
-	syscall.CloseOnExec(fd)
-	return os.NewFile(uintptr(fd), "stdout"), nil
+	return &AccessLog{l}, nil
 }
 
 func startAccessLog(path string, out io.WriteCloser, sample float64, log *slog.Logger) *AccessLog {
-	l := &AccessLog{
-		path: path, sample: sample, log: log,
-		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
-		buf: make([]byte, 0, 2*flushAt), spare: make([]byte, 0, 2*flushAt), out: out,
-	}
-	go l.run()
-	return l
+	return &AccessLog{startLineLog(accessLogName, path, out, sample, log)}
 }
 
 // Log adds the line of r, unless sampling leaves it out. It never waits for
@@ -105,56 +32,20 @@ func startAccessLog(path string, out io.WriteCloser, sample float64, log *slog.L
 // Requests that ended in an error made by Fairlead are never left out by
 // sampling.
 func (l *AccessLog) Log(r *AccessRecord) {
-	if l == nil || (r.Error == "" && l.sample < 1 && rand.Float64() >= l.sample) {
+	if l == nil || r.Error == "" && !l.lineLog.sampled() {
 		return
 	}
-	l.mu.Lock()
-	if l.closed || len(l.buf) >= bufferBytes {
-		l.mu.Unlock()
-		l.dropped.Inc()
-		return
-	}
-	before := len(l.buf)
-	l.buf = appendRecord(l.buf, r)
-	l.lines++
-	full := before < flushAt && len(l.buf) >= flushAt
-	l.mu.Unlock()
-	if full {
-		l.notify()
-	}
-}
-
-// notify wakes the writer, which does not need to hear it twice.
-func (l *AccessLog) notify() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
+	l.lineLog.add(func(b []byte) []byte { return appendRecord(b, r) })
 }
 
 // Reopen opens the file by its name again, after it was renamed to be kept.
 // Lines that wait in the buffer go to the new file. On an error the old file
 // stays in use.
 func (l *AccessLog) Reopen() error {
-	if l == nil || l.path == "" {
+	if l == nil {
 		return nil
 	}
-	f, err := openLogFile(l.path)
-	if err != nil {
-		return fmt.Errorf("access log: the old file stays in use: %w", err)
-	}
-	l.mu.Lock()
-	unused := l.next
-	l.next = f
-	if l.closed {
-		unused, l.next = f, nil
-	}
-	l.mu.Unlock()
-	if unused != nil {
-		unused.Close()
-	}
-	l.notify()
-	return nil
+	return l.lineLog.reopen()
 }
 
 // Close writes what is buffered and closes the file. Later lines are dropped.
@@ -162,111 +53,18 @@ func (l *AccessLog) Close() error {
 	if l == nil {
 		return nil
 	}
-	l.mu.Lock()
-	first := !l.closed
-	l.closed = true
-	l.mu.Unlock()
-	if first {
-		close(l.stop)
-	}
-	timeout := time.NewTimer(closeWithin)
-	defer timeout.Stop()
-	select {
-	case <-l.done:
-		return nil
-	case <-timeout.C:
-		return fmt.Errorf("access log: the output took nothing for %v; its last lines are lost", closeWithin)
-	}
-}
-
-// run writes the buffer until the log is closed. It alone touches the output.
-func (l *AccessLog) run() {
-	defer close(l.done)
-	defer func() { l.out.Close() }()
-	tick := time.NewTicker(flushEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-l.wake:
-		case <-l.stop:
-			l.flush()
-			return
-		}
-		l.flush()
-	}
-}
-
-// flush changes to a reopened file if there is one, and writes the buffer.
-func (l *AccessLog) flush() {
-	l.mu.Lock()
-	batch, lines, next := l.buf, l.lines, l.next
-	l.buf, l.lines, l.next = l.spare[:0], 0, nil
-	l.mu.Unlock()
-	l.spare = batch
-	if next != nil {
-		l.out.Close()
-		l.out, l.torn = next, false
-	}
-	if len(batch) > 0 {
-		l.write(batch, lines)
-	}
-}
-
-// write writes a batch of whole lines. After a write that stopped within a
-// line the next one begins with a line break, so that only that one line is
-// spoilt.
-func (l *AccessLog) write(batch []byte, lines uint64) {
-	if l.torn {
-		if _, err := l.out.Write([]byte{'\n'}); err != nil {
-			l.failed(err, lines)
-			return
-		}
-		l.torn = false
-	}
-	n, err := l.out.Write(batch)
-	if err == nil {
-		l.written.Add(lines)
-		return
-	}
-	whole := uint64(0)
-	for _, c := range batch[:n] {
-		if c == '\n' {
-			whole++
-		}
-	}
-	l.written.Add(whole)
-	l.torn = n > 0 && batch[n-1] != '\n'
-	l.failed(err, lines-whole)
-}
-
-// failed counts a failed write and logs it, at most once a minute.
-func (l *AccessLog) failed(err error, lines uint64) {
-	l.failures.Inc()
-	l.lost.Add(lines)
-	l.unsaid++
-	now := time.Now()
-	if !l.logged.IsZero() && now.Sub(l.logged) < time.Minute {
-		return
-	}
-	l.log.Error("access log cannot be written", "error", err, "failures", l.unsaid, "lines_lost_in_total", l.lost.Load())
-	l.logged, l.unsaid = now, 0
+	return l.lineLog.close()
 }
 
 // AccessLogStats are the counts of an access log since it was opened.
-type AccessLogStats struct {
-	Written  uint64 // lines that the output took
-	Dropped  uint64 // lines that found the buffer full, or the log closed
-	Lost     uint64 // lines that could not be written
-	Failures uint64 // writes that failed
-}
+type AccessLogStats lineStats
 
 // Stats returns the counts.
 func (l *AccessLog) Stats() AccessLogStats {
 	if l == nil {
 		return AccessLogStats{}
 	}
-	return AccessLogStats{l.written.Load(), l.dropped.Load(), l.lost.Load(), l.failures.Load()}
+	return AccessLogStats(l.lineLog.stats())
 }
 
 var (
@@ -284,12 +82,7 @@ var (
 
 // Collect emits the counts; nothing for a log that is off.
 func (l *AccessLog) Collect(e *Emitter) {
-	if l == nil {
-		return
+	if l != nil {
+		l.lineLog.collect(e, accessLogLines, accessLogFailures)
 	}
-	s := l.Stats()
-	e.Counter(accessLogLines, s.Written, "written")
-	e.Counter(accessLogLines, s.Dropped, "dropped")
-	e.Counter(accessLogLines, s.Lost, "failed")
-	e.Counter(accessLogFailures, s.Failures)
 }

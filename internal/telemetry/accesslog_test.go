@@ -145,9 +145,9 @@ func TestSlowOutputCostsLinesNotTime(t *testing.T) {
 		if !time.Now().Equal(start) {
 			t.Error("Log waited for the output")
 		}
-		l.mu.Lock()
-		held := len(l.buf)
-		l.mu.Unlock()
+		l.lineLog.mu.Lock()
+		held := len(l.lineLog.buf)
+		l.lineLog.mu.Unlock()
 		if limit := bufferBytes + 4*MaxField; held > limit {
 			t.Errorf("buffer holds %d bytes, want at most %d", held, limit)
 		}

@@ -1,0 +1,5 @@
+//go:build race
+
+package dnslb
+
+const raceEnabled = true
