@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"path/filepath"
 	"runtime"
@@ -142,21 +143,7 @@ func TestProxiedRequestAllocatesNothing(t *testing.T) {
 				} else {
 					ask = askingHTTP2(t, address)
 				}
-				for range 300 { // both endpoints get their connections, buffers grow
-					ask()
-				}
-				// The sum over many, as the average is rounded down. A few are the
-				// runtime's own: timers, a collection that empties pools.
-				const requests = 2000
-				n := testing.AllocsPerRun(1, func() {
-					for range requests {
-						ask()
-					}
-				})
-				t.Logf("%v allocations for %d requests", n, requests)
-				if n > requests*test.allowed+requests/50 {
-					t.Errorf("%v allocations for %d requests, want %v for each", n, requests, test.allowed)
-				}
+				wantAllocations(t, test.allowed, ask)
 			})
 		}
 	}
@@ -183,17 +170,7 @@ func TestAltSvcAllocatesNothing(t *testing.T) {
 			if test.name == "HTTP/1.1" {
 				ask = asking(t, address, "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n", len(answer)+len(altSvcLine(443)))
 			}
-			for range 300 {
-				ask()
-			}
-			const requests = 2000
-			if n := testing.AllocsPerRun(1, func() {
-				for range requests {
-					ask()
-				}
-			}); n > requests*test.allowed+requests/50 {
-				t.Errorf("%v allocations for %d requests, want %v for each", n, requests, test.allowed)
-			}
+			wantAllocations(t, test.allowed, ask)
 		})
 	}
 }
@@ -234,17 +211,7 @@ func TestSessionAllocatesNothing(t *testing.T) {
 				}
 			}, endpoint)
 			ask := asking(t, address, "GET / HTTP/1.1\r\nHost: a.test\r\n"+test.line+"\r\n\r\n", len(answer))
-			for range 300 {
-				ask()
-			}
-			const requests = 2000
-			if n := testing.AllocsPerRun(1, func() {
-				for range requests {
-					ask()
-				}
-			}); n > requests/50 {
-				t.Errorf("%v allocations for %d requests, want none", n, requests)
-			}
+			wantAllocations(t, 0, ask)
 		})
 	}
 }
@@ -267,17 +234,32 @@ func TestRulesAllocateNothing(t *testing.T) {
 		}
 	}, fixedEndpoint(t, answer))
 	ask := asking(t, address, "GET /path?q=1 HTTP/1.1\r\nHost: A.test\r\nX-User: Somebody\r\nCookie: a=b; c=d\r\n\r\n", len(answer))
-	for range 300 {
+	wantAllocations(t, 0, ask)
+}
+
+// wantAllocations checks that a request costs so many allocations at most. It
+// counts them of the whole process, over many requests, as the average is rounded
+// down. A few are the runtime's own: timers, a collection that empties pools. On a
+// loaded machine there may be more of these at times, so the least of several counts
+// is judged: what each request costs is in all of them.
+func wantAllocations(t *testing.T, each float64, ask func()) {
+	t.Helper()
+	for range 300 { // all endpoints get their connections, buffers grow
 		ask()
 	}
 	const requests = 2000
-	if n := testing.AllocsPerRun(1, func() {
-		for range requests {
-			ask()
+	limit, least := requests*each+requests/50, math.Inf(1)
+	for range 5 {
+		least = min(least, testing.AllocsPerRun(1, func() {
+			for range requests {
+				ask()
+			}
+		}))
+		if least <= limit {
+			return
 		}
-	}); n > requests/50 {
-		t.Errorf("%v allocations for %d requests, want none", n, requests)
 	}
+	t.Errorf("%v allocations for %d requests at least, want %v for each", least, requests, each)
 }
 
 // Neither does where the client is, for steering and for each field of rules.
@@ -333,9 +315,9 @@ func asking(t *testing.T, address, request string, answer int) func() {
 	}
 	t.Cleanup(func() { nc.Close() })
 	c := loop.New(nc)
-	c.SetReadDeadline(loop.Now().Add(30 * time.Second))
 	b := []byte(request)
 	return func() {
+		c.SetReadDeadline(loop.Now().Add(30 * time.Second))
 		if err := c.Write(b); err != nil {
 			t.Fatal(err)
 		}
@@ -372,6 +354,7 @@ func askingHTTP2(t *testing.T, address string) func() {
 	in := bufio.NewReader(nc)
 	stream := uint32(1)
 	return func() {
+		nc.SetDeadline(time.Now().Add(30 * time.Second))
 		binary.BigEndian.PutUint32(request[5:], stream)
 		if _, err := nc.Write(request); err != nil {
 			t.Fatal(err)

@@ -317,7 +317,8 @@ load_balancers: [{name: %s, proxied: true, default_pools: [p]}]
 			s := server{Node: n, addr: n.Addr("web")}
 			got := make(chan string)
 			go func() {
-				r := s.raw(t, get("/", "Connection: close\r\n"))
+				// It ends when it is released, which is only after the reload.
+				r := s.raw(t, get("/", "Connection: close\r\n"), lab.Within(time.Minute))
 				got <- r.Status() + " " + r.Text
 			}()
 			<-asked
