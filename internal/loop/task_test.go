@@ -4,6 +4,7 @@ package loop
 
 import (
 	"errors"
+	"net"
 	"runtime"
 	"slices"
 	"strings"
@@ -289,6 +290,10 @@ func TestStarvation(t *testing.T) {
 	defer d.engine.Close()
 	busy, flood := d.pair(t)
 	defer flood.Close()
+	fd := busy.(*fiberConn).fd
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 1<<20); err != nil {
+		t.Fatal(err)
+	}
 	go func() {
 		for junk := make([]byte, 1<<20); ; {
 			if _, err := flood.Write(junk); err != nil {
@@ -296,19 +301,37 @@ func TestStarvation(t *testing.T) {
 			}
 		}
 	}()
+	// A read that brings less than there was room for says that there is no more,
+	// and waits: with little room there is always more.
+	prefix := make([]byte, loopBuffer-minRoom)
+	waiting := func() int {
+		n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for waiting() < 6*maxSteps*minRoom {
+		time.Sleep(time.Millisecond)
+	}
 	var others []Conn
+	var peers []net.Conn
 	for range 50 {
 		c, peer := d.pair(t)
 		defer peer.Close()
-		peer.Write([]byte("x"))
-		others = append(others, c)
+		others, peers = append(others, c), append(peers, peer)
 	}
 	reads, answered := 0, 0
 	var tasks []Task
 	d.do(func() { // all of them begin in one round
 		tasks = append(tasks, d.eventLoop.Spawn(func() {
-			for answered < len(others) {
-				if _, err := busy.Read(nil); err != nil {
+			for answered < len(others) && reads < 100*maxSteps {
+				if reads == 1 { // it has the loop, and only now the others have work
+					for _, peer := range peers {
+						peer.Write([]byte("x"))
+					}
+				}
+				if _, err := busy.Read(prefix); err != nil {
 					t.Error(err)
 					return
 				}
@@ -329,7 +352,7 @@ func TestStarvation(t *testing.T) {
 			task.Wait()
 		}
 	})
-	if reads > 4*maxSteps {
+	if reads > 4*maxSteps || answered < len(others) {
 		t.Errorf("the busy connection was read %d times before all of the others were, want at most %d", reads, 4*maxSteps)
 	}
 }
