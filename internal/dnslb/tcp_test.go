@@ -129,38 +129,47 @@ func TestLimits(t *testing.T) {
 				{"nothing is asked", func(c *net.TCPConn) {}, limitIdle},
 				{"half a query", func(c *net.TCPConn) { c.Write([]byte{0, 30, 1}) }, limitQuery},
 				{"nothing after an answer", func(c *net.TCPConn) {
-					c.Write(framed(t, 1, "www.example.com", "A"))
-					readAnswer(t, c)
+					c.Write(framed(t, 1, ".", "NS"))
+					io.ReadFull(c, make([]byte, 2+12+5)) // REFUSED
 				}, limitIdle},
 				{"a connection too many", func(c *net.TCPConn) {
 					for range 3 { // of which one is reset, maybe before Dial has returned
 						if other, err := net.Dial("tcp", address); err == nil {
-							t.Cleanup(func() { other.Close() })
+							defer other.Close()
 						}
 					}
 				}, limitPerClient},
 			} {
 				before := stats.limits[c.what].Load()
-				conn := dial(t, address)
-				c.do(conn)
-				ended(t, conn)
-				await(t, c.name, func() bool { return stats.limits[c.what].Load() > before })
-				await(t, "the end of its connections", func() bool { return stats.open.Load() == 0 })
+				// Where this test gets no time another limit comes first: once more.
+				for tries := 0; stats.limits[c.what].Load() == before && tries < 20; tries++ {
+					conn := dial(t, address)
+					c.do(conn)
+					ended(t, conn)
+					await(t, "the end of its connections", func() bool { return stats.open.Load() == 0 })
+				}
+				if stats.limits[c.what].Load() == before {
+					t.Errorf("%s: the limit %v is not met", c.name, c.what)
+				}
 			}
 			// Answers that nobody reads.
-			conn := dial(t, address)
-			conn.SetReadBuffer(4096)
 			var many []byte
 			for i := range 200 {
 				many = append(many, framed(t, uint16(i), "example.com", "MX")...)
 			}
-			before := stats.limits[limitWrite].Load()
-			for {
-				if _, err := conn.Write(many); err != nil {
-					break
+			for tries := 0; stats.limits[limitWrite].Load() == 0 && tries < 20; tries++ {
+				conn := dial(t, address)
+				conn.SetReadBuffer(4096)
+				for {
+					if _, err := conn.Write(many); err != nil {
+						break
+					}
 				}
+				await(t, "the end of a client that does not read", func() bool { return stats.open.Load() == 0 })
 			}
-			await(t, "the end of a client that does not read", func() bool { return stats.limits[limitWrite].Load() > before })
+			if stats.limits[limitWrite].Load() == 0 {
+				t.Errorf("the limit %v is not met", limitWrite)
+			}
 		})
 	}
 }
