@@ -71,6 +71,8 @@ type LoadBalancer struct {
 	CountryPools map[Country][]string `yaml:"country_pools"`
 	// Pools in failover order for each data-centre code; geo only.
 	PopPools map[string][]string `yaml:"pop_pools"`
+	// Where the client of a DNS query is taken to be, with proxied: false.
+	LocationStrategy LocationStrategy `yaml:"location_strategy"`
 	// How a client keeps its endpoint. Default none.
 	SessionAffinity SessionAffinity `yaml:"session_affinity"`
 	// How long a session lasts, 30m to 168h (header: from 30s). Default 23h.
@@ -100,6 +102,7 @@ func (lb *LoadBalancer) SetDefaults() {
 	lb.Enabled = true
 	lb.TTL = 30 * time.Second
 	lb.RandomSteering.SetDefaults()
+	lb.LocationStrategy.SetDefaults()
 	lb.SessionAffinity = AffinityNone
 	lb.SessionAffinityTTL = 23 * time.Hour
 	lb.SessionAffinityAttributes.SetDefaults()
@@ -247,6 +250,8 @@ type Overrides struct {
 	CountryPools map[Country][]string `yaml:"country_pools"`
 	// Replaces pop_pools.
 	PopPools map[string][]string `yaml:"pop_pools"`
+	// Replaces location_strategy.
+	LocationStrategy *LocationStrategy `yaml:"location_strategy"`
 	// Replaces session_affinity.
 	SessionAffinity SessionAffinity `yaml:"session_affinity"`
 	// Replaces session_affinity_ttl.

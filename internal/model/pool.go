@@ -279,10 +279,14 @@ type Endpoint struct {
 	Header map[string][]string `yaml:"header" secret:"true"`
 	// Network through whose tunnel the address is reached.
 	VirtualNetwork string `yaml:"virtual_network"`
+	// true: DNS answers have the addresses of the host name. false: they are a
+	// CNAME record to it, where the endpoint alone is answered, for a name that has
+	// no other records. Default true.
+	FlattenCNAME bool `yaml:"flatten_cname"`
 }
 
 // SetDefaults fills in what holds when a key is left out.
-func (e *Endpoint) SetDefaults() { e.Weight, e.Enabled = 1, true }
+func (e *Endpoint) SetDefaults() { e.Weight, e.Enabled, e.FlattenCNAME = 1, true, true }
 
 // HostHeader returns the Host that this endpoint is sent, or "" for the
 // client's own.

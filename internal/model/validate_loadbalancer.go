@@ -33,6 +33,8 @@ func (v *validator) eachLoadBalancer() {
 			enum(v, at.Key("steering_policy"), lb.SteeringPolicy)
 		}
 		v.steering(at, lb)
+		v.location(at, &lb.LocationStrategy)
+		v.dnsSettings(at, lb)
 		v.affinity(at, lb, lb)
 		within(v, at.Key("retry_budget"), lb.RetryBudget, 0, 1)
 		within(v, at.Key("retry_body_bytes"), lb.RetryBodyBytes, 0, 1<<20)
@@ -288,8 +290,8 @@ func (v *validator) affinity(at Place, lb, own *LoadBalancer) {
 		least = 30 * time.Second
 	}
 	within(v, at.Key("session_affinity_ttl"), lb.SessionAffinityTTL, least, 168*time.Hour)
-	if !lb.Proxied && (kind == AffinityCookie || kind == AffinityIPCookie || kind == AffinityHeader) {
-		v.wrong(kindAt, kind, "only HTTP has cookies and headers: want proxied: true, or client_ip")
+	if !lb.Proxied {
+		v.affinityWithoutProxy(kindAt, lb)
 	}
 
 	enum(v, attributes.Key("samesite"), a.SameSite)
@@ -330,17 +332,22 @@ func (v *validator) affinityWithoutEffect(at Place, lb *LoadBalancer) {
 	attributes := at.Key("session_affinity_attributes")
 	var plain LoadBalancer
 	plain.SetDefaults()
+	why := "session_affinity " + string(kind)
+	dns := !lb.Proxied && v.zoneOf(CanonicalHost(lb.Name)) != ""
+	if dns {
+		why = "proxied: false" // which has no sessions to remember
+	}
 	without := func(given bool, at Place) {
 		if given {
-			v.warn(at, "has no effect with session_affinity %s", kind)
+			v.warn(at, "has no effect with %s", why)
 		}
 	}
-	if kind == AffinityNone || kind == AffinityClientIP {
+	if kind == AffinityNone || kind == AffinityClientIP || dns {
 		without(lb.SessionAffinityTTL != plain.SessionAffinityTTL, at.Key("session_affinity_ttl"))
 		without(a.DrainDuration != 0, attributes.Key("drain_duration"))
 		without(a.ZeroDowntimeFailover == FailoverTemporary, attributes.Key("zero_downtime_failover"))
 	}
-	if kind != AffinityCookie && kind != AffinityIPCookie {
+	if kind != AffinityCookie && kind != AffinityIPCookie || dns {
 		without(a.SameSite != SameSiteAuto, attributes.Key("samesite"))
 		without(a.Secure != SecureAuto, attributes.Key("secure"))
 	}
@@ -423,6 +430,10 @@ func (v *validator) overrides(at Place, lb *LoadBalancer, o *Overrides) {
 	if o.TTL != 0 {
 		v.wholeSeconds(at.Key("ttl"), o.TTL, time.Second, 24*time.Hour)
 	}
+	if o.LocationStrategy != nil {
+		v.location(at, o.LocationStrategy)
+	}
+	v.onlyInDNS(at, lb, o.TTL != 0, o.LocationStrategy != nil)
 	changed := o.Apply(lb)
 	v.unread(at, []SteeringPolicy{changed.Policy()}, o.RegionPools, o.CountryPools, o.PopPools, o.RandomSteering)
 	if o.DefaultPools != nil || o.SteeringPolicy != "" || o.RandomSteering != nil {
@@ -459,6 +470,9 @@ func (o *Overrides) Apply(lb *LoadBalancer) *LoadBalancer {
 	}
 	if o.PopPools != nil {
 		c.PopPools = o.PopPools
+	}
+	if o.LocationStrategy != nil {
+		c.LocationStrategy = *o.LocationStrategy
 	}
 	if o.SessionAffinity != "" {
 		c.SessionAffinity = o.SessionAffinity

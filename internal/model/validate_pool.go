@@ -213,6 +213,7 @@ func (v *validator) endpoints(at Place, p *Pool) {
 		if e.VirtualNetwork != "" {
 			v.name(at.Key("virtual_network"), e.VirtualNetwork, ".")
 		}
+		v.flattening(at, e)
 	}
 	if !weighty {
 		v.warn(at.Key("endpoints"), "all weights are 0: the pool takes no traffic")

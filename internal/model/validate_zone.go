@@ -38,6 +38,7 @@ func (v *validator) zones() {
 			continue
 		}
 		names.add(v, at.Key("name"), CanonicalHost(z.Name), z.Name)
+		v.ecsScope(at, &z.ECSScope)
 		if z.File != "" {
 			v.zoneFile(at, z)
 			continue // what it holds is for whoever reads it

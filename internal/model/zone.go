@@ -18,12 +18,34 @@ type Zone struct {
 	SOA SOA `yaml:"soa"`
 	// Sign answers. Default false.
 	DNSSEC bool `yaml:"dnssec"`
+	// Bounds on how many clients share an answer that differs from client to client
+	// (the scope of RFC 7871).
+	ECSScope ECSScope `yaml:"ecs_scope"`
 	// The records, beside those that load balancers make.
 	Records []Record `yaml:"records"`
 }
 
 // SetDefaults fills in what holds when a key is left out.
-func (z *Zone) SetDefaults() { z.SOA.SetDefaults() }
+func (z *Zone) SetDefaults() {
+	z.SOA.SetDefaults()
+	z.ECSScope.SetDefaults()
+}
+
+// ECSScope bounds the scopes of answers that depend on the client subnet of a query.
+type ECSScope struct {
+	// Least bits of an IPv4 scope, 0 to 32. Default 0.
+	IPv4Min int `yaml:"ipv4_min"`
+	// Most bits of an IPv4 scope, ipv4_min to 32. Below what decides, clients share
+	// answers that are meant for others. Default 32.
+	IPv4Max int `yaml:"ipv4_max"`
+	// Least bits of an IPv6 scope, 0 to 128. Default 0.
+	IPv6Min int `yaml:"ipv6_min"`
+	// Most bits of an IPv6 scope, ipv6_min to 128. Default 128.
+	IPv6Max int `yaml:"ipv6_max"`
+}
+
+// SetDefaults fills in what holds when a key is left out.
+func (s *ECSScope) SetDefaults() { s.IPv4Max, s.IPv6Max = 32, 128 }
 
 // SOA is the start of authority of a zone. Its serial follows the content.
 type SOA struct {
