@@ -93,7 +93,7 @@ func SessionKeys(c *model.Config) (file string, needed bool) {
 func keysNeeded(c *model.Config) (at model.Place, needed bool) {
 	for i := range c.LoadBalancers {
 		b := &c.LoadBalancers[i]
-		if !b.Enabled {
+		if !b.Enabled || !b.Proxied { // DNS sets no cookies
 			continue
 		}
 		at := model.Place{}.Key("load_balancers").Item(i, b.Name)
@@ -139,8 +139,8 @@ func (k *compiler) loadKeys() (err error) {
 
 // affinity compiles how clients of b keep their endpoints.
 func (k *compiler) affinity(b *LoadBalancer, m *model.LoadBalancer) {
-	if m.SessionAffinity == model.AffinityNone {
-		return
+	if m.SessionAffinity == model.AffinityNone || !m.Proxied && m.SessionAffinity != model.AffinityClientIP {
+		return // DNS has no sessions: Answering.ByClient
 	}
 	details := &m.SessionAffinityAttributes
 	b.Affinity = &Affinity{

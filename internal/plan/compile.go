@@ -14,6 +14,7 @@ import (
 
 	"fairlead/internal/affinity"
 	"fairlead/internal/certs"
+	"fairlead/internal/dnswire"
 	"fairlead/internal/geo"
 	"fairlead/internal/health"
 	"fairlead/internal/load"
@@ -59,6 +60,7 @@ func Compile(c *model.Config, before *Plan, t Tables) (*Plan, error) {
 	}
 	if before != nil {
 		k.plan.Revision = before.Revision + 1
+		k.fixedBefore = before.fixed
 		for _, p := range before.Pools {
 			k.before[p.Name] = p
 		}
@@ -70,6 +72,9 @@ func Compile(c *model.Config, before *Plan, t Tables) (*Plan, error) {
 		k.groups[c.MonitorGroups[i].Name] = &c.MonitorGroups[i]
 	}
 	if err := k.loadKeys(); err != nil {
+		return nil, err
+	}
+	if err := k.zones(c, before); err != nil {
 		return nil, err
 	}
 	for i := range c.Pools {
@@ -97,10 +102,8 @@ func Compile(c *model.Config, before *Plan, t Tables) (*Plan, error) {
 			k.plan.Listeners = append(k.plan.Listeners, l)
 		}
 	}
-	if err := k.zones(c, before); err != nil {
-		return nil, err
-	}
-	k.before = nil // the compiler stays, for variants of load balancers
+	k.steer(c)
+	k.before, k.fixedBefore = nil, nil // the compiler stays, for variants of load balancers
 	return k.plan, nil
 }
 
@@ -111,7 +114,10 @@ type compiler struct {
 	pools    map[string]*Pool
 	monitors map[string]*model.Monitor
 	groups   map[string]*model.MonitorGroup
-	keys     *affinity.Keys // of cookies, if they are needed
+	keys     *affinity.Keys                 // of cookies, if they are needed
+	steered  map[dnswire.Name][]steeredName // by zone
+
+	fixedBefore map[string]*resolve.Name // of the plan before
 
 	now    time.Time
 	drains map[string]time.Duration // of sessions, the longest by pool
@@ -222,7 +228,7 @@ func (k *compiler) endpoint(p *Pool, m *model.Endpoint, defaultPort int, monitor
 	key := net.JoinHostPort(strings.ToLower(host), strconv.Itoa(port))
 	e := &Endpoint{
 		Index: len(k.plan.Endpoints), Slot: len(p.Endpoints), Name: m.Name, Pool: p,
-		Key: key, Hash: pick.HashKey(key), Session: SessionIdentity(p.Name, m.VirtualNetwork, key), Weight: m.Weight, Enabled: m.Enabled,
+		Key: key, Hash: pick.HashKey(key), Session: SessionIdentity(p.Name, m.VirtualNetwork, key), Weight: m.Weight, Enabled: m.Enabled, Private: m.VirtualNetwork != "",
 		Host: m.HostHeader(), ServerName: serverName(p, m, host), port: uint16(port), declared: m,
 		Load: k.tables.Load.Counter(load.Key{Pool: p.Name, Endpoint: m.Name, Address: key}),
 	}
@@ -234,8 +240,10 @@ func (k *compiler) endpoint(p *Pool, m *model.Endpoint, defaultPort int, monitor
 	}
 	if a, err := netip.ParseAddr(host); err == nil {
 		e.addr = netip.AddrPortFrom(a.Unmap(), e.port)
-	} else {
-		e.name = k.tables.Resolver.Name(host)
+	} else if e.name, err = k.resolved(host); err != nil {
+		return nil, fmt.Errorf("address %q: %w", m.Address, err)
+	} else if !m.FlattenCNAME {
+		e.Alias, _ = dnswire.ParseName(strings.TrimSuffix(host, "."), dnswire.Root)
 	}
 	k.plan.Endpoints = append(k.plan.Endpoints, e)
 	return e, nil
@@ -285,6 +293,7 @@ func (k *compiler) balancer(m *model.LoadBalancer) *LoadBalancer {
 		b.Sheds = b.Sheds || p.Shedding.Share > 0
 	}
 	k.affinity(b, m)
+	b.Answering = k.answering(b, m)
 	for _, p := range b.Default {
 		b.Weights = append(b.Weights, m.RandomSteering.Weight(p.Name))
 	}

@@ -67,6 +67,9 @@ func drains(c *model.Config) map[string]time.Duration {
 
 // drain returns how long sessions of a load balancer stay at an endpoint that leaves.
 func drain(b *model.LoadBalancer) time.Duration {
+	if !b.Proxied {
+		return 0
+	}
 	if hasCookie(b.SessionAffinity) || b.SessionAffinity == model.AffinityHeader {
 		return b.SessionAffinityAttributes.DrainDuration
 	}

@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"time"
 
+	"fairlead/internal/dnswire"
 	"fairlead/internal/geo"
 	"fairlead/internal/health"
 	"fairlead/internal/load"
@@ -52,6 +53,7 @@ type Plan struct {
 	Authority *zone.Zones
 
 	hosts hostIndex
+	fixed map[string]*resolve.Name // names that own zones resolve, by host
 }
 
 // Place is a point on Earth with the codes that steering knows it by. Codes
@@ -119,6 +121,9 @@ type LoadBalancer struct {
 	Sheds bool
 	// Affinity is how clients keep their endpoints; nil where they do not.
 	Affinity *Affinity
+
+	// Answering is how DNS answers for it.
+	Answering Answering
 
 	// Rules are those that run, in their order.
 	Rules    []Rule
@@ -202,6 +207,11 @@ type Endpoint struct {
 	// ServerName is asked for and verified in TLS.
 	ServerName string
 
+	// Alias is the host name that DNS may answer in place of its addresses; "" for
+	// none. Private: the address means nothing to clients.
+	Alias   dnswire.Name
+	Private bool
+
 	Health *health.Endpoint
 	Load   *load.Counter
 
@@ -225,3 +235,35 @@ func (e *Endpoint) Address() (netip.AddrPort, bool) {
 // ResolvedName returns the host name whose addresses the endpoint has; nil for a
 // literal address.
 func (e *Endpoint) ResolvedName() *resolve.Name { return e.name }
+
+// HasAddress reports whether clients can be told an address of a family.
+func (e *Endpoint) HasAddress(six bool) bool {
+	if e.Private {
+		return false
+	}
+	if e.name == nil {
+		return e.addr.Addr().Is6() == six && e.addr.Addr().Zone() == ""
+	}
+	for _, a := range e.name.Addresses() {
+		if a.Is6() == six {
+			return true
+		}
+	}
+	return false
+}
+
+// AppendAddresses appends the addresses of a family that clients can be told.
+func (e *Endpoint) AppendAddresses(dst []netip.Addr, six bool) []netip.Addr {
+	switch {
+	case !e.HasAddress(six):
+		return dst
+	case e.name == nil:
+		return append(dst, e.addr.Addr())
+	}
+	for _, a := range e.name.Addresses() {
+		if a.Is6() == six {
+			dst = append(dst, a)
+		}
+	}
+	return dst
+}

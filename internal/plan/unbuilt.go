@@ -9,7 +9,6 @@ func Unbuilt(c *model.Config) []model.Problem {
 	u := unbuilt{}
 	root := model.Place{}
 	u.when(c.State != nil, root.Key("state"), "declarations come from this file only; remove the section")
-	u.when(len(c.Node.PublicAddresses) > 0, root.Key("node").Key("public_addresses"), "DNS answers come from the records of zones only")
 	for i := range c.Listeners {
 		u.listener(root.Key("listeners").Item(i, c.Listeners[i].Name), &c.Listeners[i])
 	}
@@ -17,7 +16,7 @@ func Unbuilt(c *model.Config) []model.Problem {
 		u.pool(root.Key("pools").Item(i, c.Pools[i].Name), &c.Pools[i])
 	}
 	for i := range c.LoadBalancers {
-		u.loadBalancer(root.Key("load_balancers").Item(i, c.LoadBalancers[i].Name), &c.LoadBalancers[i])
+		u.loadBalancer(c, root.Key("load_balancers").Item(i, c.LoadBalancers[i].Name), &c.LoadBalancers[i])
 	}
 	for i := range c.Zones {
 		u.when(c.Zones[i].DNSSEC, root.Key("zones").Item(i, c.Zones[i].Name).Key("dnssec"), "answers are not signed")
@@ -57,12 +56,9 @@ func (u *unbuilt) pool(at model.Place, p *model.Pool) {
 	}
 }
 
-func (u *unbuilt) loadBalancer(at model.Place, b *model.LoadBalancer) {
-	u.when(!b.Proxied && b.Enabled, at.Key("proxied"), "only http and https listeners serve load balancers; set proxied: true")
+func (u *unbuilt) loadBalancer(c *model.Config, at model.Place, b *model.LoadBalancer) {
+	u.when(!b.Proxied && b.Enabled && !zoned(c, b), at.Key("proxied"), "load balancers are served over HTTP and DNS only; set proxied: true, or have zones hold the name")
 	u.when(b.SteeringPolicy == model.SteerCapacity, at.Key("steering_policy"), "no steering policy reads capacities")
-	var defaults model.LoadBalancer
-	defaults.SetDefaults()
-	u.when(b.TTL != defaults.TTL, at.Key("ttl"), "DNS answers come from the records of zones only")
 	for i := range b.Rules {
 		u.overrides(at.Key("rules").Item(i, b.Rules[i].Name).Key("overrides"), b.Rules[i].Overrides)
 	}
@@ -74,5 +70,4 @@ func (u *unbuilt) overrides(at model.Place, o *model.Overrides) {
 		return
 	}
 	u.when(o.SteeringPolicy == model.SteerCapacity, at.Key("steering_policy"), "no steering policy reads capacities")
-	u.when(o.TTL != 0, at.Key("ttl"), "DNS answers come from the records of zones only")
 }

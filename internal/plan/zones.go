@@ -25,19 +25,30 @@ type Zone struct {
 // Zones returns what is wrong with the zones of c, as a zone checker would. The
 // files that it names have been found readable.
 func Zones(c *model.Config) (problems []model.Problem) {
+	steered := steeredNames(c)
+	var built []*zone.Zone
 	for i := range c.Zones {
 		at := model.Place{}.Key("zones").Item(i, c.Zones[i].Name)
-		problems = append(problems, checkZone(c, at, &c.Zones[i])...)
+		z, found := checkZone(steered, at, &c.Zones[i])
+		problems = append(problems, found...)
+		if z != nil {
+			built = append(built, z)
+			problems = append(problems, checkSteered(c, z, steered[z.Origin])...)
+		}
+	}
+	if len(built) == len(c.Zones) {
+		problems = append(problems, checkEndpoints(c, zone.NewZones(built))...)
 	}
 	return problems
 }
 
-func checkZone(c *model.Config, at model.Place, m *model.Zone) (problems []model.Problem) {
+func checkZone(steered map[dnswire.Name][]steeredName, at model.Place, m *model.Zone) (z *zone.Zone, problems []model.Problem) {
 	in, places, errs := zoneInput(m, at)
 	if len(errs) > 0 {
-		return errs
+		return nil, errs
 	}
-	_, found := zone.Build(in)
+	in.Steered = namesOf(steered[in.Origin])
+	z, found := zone.Build(in)
 	for _, p := range found {
 		out := model.Problem{Path: at.Path, Text: at.Text + ": " + p.Text, Warning: p.Warning}
 		if p.Record >= 0 {
@@ -49,7 +60,7 @@ func checkZone(c *model.Config, at model.Place, m *model.Zone) (problems []model
 		}
 		problems = append(problems, out)
 	}
-	return problems
+	return z, problems
 }
 
 // zoneInput reads the records of a zone. places are where the records stand in
@@ -161,6 +172,7 @@ func seconds(d time.Duration) uint32 { return uint32(d / time.Second) }
 // zones compiles the zones. One that has not changed is taken from the plan
 // before.
 func (k *compiler) zones(c *model.Config, before *Plan) error {
+	k.steered = steeredNames(c)
 	old := make(map[string]*Zone)
 	if before != nil {
 		for _, z := range before.Zones {
@@ -186,6 +198,7 @@ func (k *compiler) zone(m *model.Zone, old map[string]*Zone) (*Zone, error) {
 	if len(problems) > 0 {
 		return nil, errors.New(problems[0].Text)
 	}
+	in.Steered = namesOf(k.steered[in.Origin])
 	z := &Zone{Config: m}
 	content := zone.Content(in)
 	wanted, declared := uint32(k.now.Unix()), m.File != ""
