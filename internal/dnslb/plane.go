@@ -36,6 +36,7 @@ type Plane struct {
 	listeners map[string]*listener
 	leaving   map[*listener]struct{}
 	zones     map[string]*zoneStats
+	balancers map[string]*balancerStats
 }
 
 // snapshot is a plan with what this plane keeps beside it. It is never written
@@ -44,6 +45,8 @@ type snapshot struct {
 	plan  *plan.Plan
 	zones []*zoneStats        // by zone index; the last one is for none
 	log   *telemetry.QueryLog // nil when there is none
+
+	balancers []*balancerView // by load balancer index; nil for those of which DNS chooses nothing
 }
 
 // New returns a plane without listeners. Its streams run on engine; aside is log
@@ -135,6 +138,7 @@ func (p *Plane) snapshot(pl *plan.Plan, log *telemetry.QueryLog) *snapshot {
 		s.zones = append(s.zones, stats)
 	}
 	p.zones = used
+	s.balancers = p.balancerViews(pl)
 	return s
 }
 

@@ -53,6 +53,12 @@ func (r *responder) log(log *telemetry.QueryLog, in, out int) {
 	if q.HasECS {
 		rec.Subnet = q.ECS.Prefix
 	}
+	if d := &r.decided; d.balancer != nil {
+		rec.LoadBalancer = d.balancer.Name
+		if d.pool != nil {
+			rec.Pool, rec.Reason = d.pool.Name, d.reason.String()
+		}
+	}
 	var text [4 * dnswire.MaxName]byte
 	if q.Question {
 		rec.Name = dnswire.AppendName(text[:0], q.Name)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"fairlead/internal/dnswire"
+	"fairlead/internal/plan"
 	"fairlead/internal/zone"
 )
 
@@ -51,6 +52,9 @@ type responder struct {
 
 	cookie [clientCookie + serverCookie]byte
 	target [dnswire.MaxName]byte // of a DNAME
+
+	steering *steering // nil until it is needed
+	decided  decided
 }
 
 // Bounds of one answer.
@@ -76,6 +80,7 @@ func (r *responder) use(now time.Time) {
 func (r *responder) respond(who asker, in, out []byte) []byte {
 	before := len(out)
 	r.who, r.zone, r.links, r.extras = who, -1, 0, 0
+	r.decided = decided{}
 	q := &r.q
 	verdict := q.Parse(in)
 	if verdict == dnswire.Drop {
@@ -204,7 +209,7 @@ func (r *responder) answer() {
 	key, zi := &q.Key, r.zone
 	at := place{at: dnswire.HeaderSize, length: len(q.Name)}
 	for zi >= 0 {
-		next, there := r.resolve(r.snap.plan.Zones[zi].Zone, key, at)
+		next, there := r.resolve(r.snap.plan.Zones[zi], key, at)
 		if next == nil || r.looped(next) {
 			break
 		}
@@ -237,8 +242,8 @@ func (r *responder) looped(next *dnswire.Key) bool {
 
 // resolve adds what a zone says about a name: the end of the answer, or an alias
 // and the name to go on with.
-func (r *responder) resolve(z *zone.Zone, key *dnswire.Key, at place) (next *dnswire.Key, there place) {
-	q := &r.q
+func (r *responder) resolve(pz *plan.Zone, key *dnswire.Key, at place) (next *dnswire.Key, there place) {
+	q, z := &r.q, pz.Zone
 	origin := at.of(key.Start(key.Labels() - z.Labels()))
 	match := z.Lookup(key, q.Type)
 	n := match.Node
@@ -252,6 +257,9 @@ func (r *responder) resolve(z *zone.Zone, key *dnswire.Key, at place) (next *dns
 		return nil, at
 	case zone.Redirected:
 		return r.redirect(n, key, at, origin)
+	}
+	if n.Steered != 0 && steers(pz, n, q.Type) {
+		return r.steered(pz, n, at, origin)
 	}
 	if s := n.CNAME(); s != nil && q.Type != dnswire.TypeCNAME {
 		return r.alias(s, at, origin, q.Type != dnswire.TypeANY)

@@ -190,6 +190,7 @@ func (p *Plane) Collect(e *telemetry.Emitter) {
 	if snap == nil {
 		return
 	}
+	p.collectBalancers(e)
 	for _, z := range snap.zones {
 		z.collect(e)
 	}

@@ -211,7 +211,7 @@ var schema = [numFields]FieldInfo{
 	{FieldArgValues, "http.request.uri.args.values", "", StringArray, ModeHTTP,
 		"Values of the arguments, in order, not decoded.", FieldArgs, partValues},
 	{FieldQueryName, "dns.qry.name", "", String, ModeDNS,
-		"Name of the question, with the final dot.", 0, 0},
+		"Name of the question, in lower case, with the final dot.", 0, 0},
 	{FieldQueryNameLen, "dns.qry.name.len", "", Int, ModeDNS,
 		"Bytes of the name.", 0, 0},
 	{FieldQueryQuestion, "dns.qry.qu", "", Bool, ModeDNS,

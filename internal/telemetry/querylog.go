@@ -46,8 +46,11 @@ type QueryRecord struct {
 	// Authoritative, Truncated: flags of the answer. EDNS, DO: of the query.
 	Authoritative, Truncated, EDNS, DO bool
 	// Cookie is none, client (without a server's), valid or invalid.
-	Cookie            string
-	BytesIn, BytesOut int
+	Cookie string
+	// LoadBalancer is the one that answered, "" for none; Pool is what it chose, and
+	// Reason what led there.
+	LoadBalancer, Pool, Reason string
+	BytesIn, BytesOut          int
 }
 
 // Sampled reports whether a query is one of those that are logged.
@@ -124,6 +127,11 @@ func appendQuery(b []byte, r *QueryRecord) []byte {
 	e.boolean("edns", r.EDNS)
 	e.boolean("do", r.DO)
 	e.text("cookie", r.Cookie)
+	if r.LoadBalancer != "" {
+		e.text("load_balancer", r.LoadBalancer)
+		e.text("pool", r.Pool)
+		e.text("reason", r.Reason)
+	}
 	e.key("bytes_in")
 	e.b = strconv.AppendInt(e.b, int64(r.BytesIn), 10)
 	e.key("bytes_out")

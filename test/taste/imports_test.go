@@ -79,7 +79,7 @@ var layers = []layer{
 	// Planes: they know the engine and never each other.
 	{"internal/httplb", []string{"internal/model", "internal/affinity", "internal/geo", "internal/rules", "internal/proxyproto", "internal/perclient", "internal/plan", "internal/steer", "internal/health", "internal/load", "internal/h1", "internal/fields", "internal/h2", "internal/h3", "internal/loop", "internal/telemetry", "internal/certs"},
 		"a plane knows the engine that all planes share, the vocabulary, and no other plane; it neither reads files nor answers operators"},
-	{"internal/dnslb", []string{"internal/model", "internal/plan", "internal/dnswire", "internal/zone", "internal/loop", "internal/udp", "internal/telemetry", "internal/certs", "internal/perclient"},
+	{"internal/dnslb", []string{"internal/model", "internal/geo", "internal/rules", "internal/steer", "internal/plan", "internal/dnswire", "internal/zone", "internal/loop", "internal/udp", "internal/telemetry", "internal/certs", "internal/perclient"},
 		"a plane knows the engine that all planes share, the vocabulary, and no other plane; it reads no file but its listeners' secrets"},
 	{"internal/admin", []string{"internal/model", "internal/plan", "internal/health", "internal/load", "internal/resolve", "internal/telemetry"},
 		"it shows the plan and the tables as they are, and must not reach into the planes to do so"},
@@ -105,7 +105,7 @@ var layers = []layer{
 		"it runs the binary for tests and sees only what an operator sees; no program links it"},
 	{"test/browser", []string{"test/lab", "test/process"},
 		"it holds only tests, which see what a browser sees of the binary"},
-	{"test/dns", []string{"test/lab", "internal/loop/looptest"},
+	{"test/dns", []string{"test/lab", "internal/geo/geotest", "internal/loop/looptest"},
 		"it holds only tests, which see the DNS plane from outside"},
 	{"test/load", []string{"test/lab", "test/process", "internal/h1/h1test"},
 		"it runs the binary as a process and sees only what an operator sees"},
