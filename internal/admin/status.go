@@ -182,8 +182,8 @@ type Drain struct {
 	Since   time.Time `json:"since"`
 	// Until is when the last sessions are moved.
 	Until time.Time `json:"until"`
-	// Sessions is about how many sessions made a request there within the last
-	// one to two minutes.
+	// Sessions is about how many sessions have made a request there since the drain
+	// began, within the last one to two minutes. Those that are idle are not known.
 	Sessions int `json:"sessions"`
 }
 

@@ -55,7 +55,7 @@ func (s *Sessions) Lately(now time.Time) int {
 	return int(math.Round(size * math.Log(float64(size)/math.Max(float64(free), 1))))
 }
 
-// SessionMet notes a session of an endpoint that leaves.
+// SessionMet notes that a session of an endpoint that leaves has made a request.
 func (c *Counter) SessionMet(hash uint64, now time.Time) {
 	s := c.sessions.Load()
 	if s == nil {

@@ -126,6 +126,7 @@ func TestDrain(t *testing.T) {
 				if drain == nil || drain.Removed != (change == "removed") || drain.Until.Sub(drain.Since) != d {
 					t.Fatalf("status says %+v", drain)
 				}
+				equal(t, "sessions that came since the drain began", drain.Sessions, 0) // old has not
 				for time.Since(began) < d-800*time.Millisecond {
 					equal(t, "the session's endpoint", old.visit(t), "A")
 					equal(t, "the other session's endpoint", other.visit(t), "B")
