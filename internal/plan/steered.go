@@ -43,8 +43,8 @@ func (k *compiler) answering(b *LoadBalancer, m *model.LoadBalancer) Answering {
 		ECS: l.UsesECS(b.Policy), CountryOnly: l.PreferECS == model.ECSGeo,
 		Resolver: l.Mode == model.LocateResolverIP || l.Mode == "" && len(k.plan.Config.Geo.Databases) > 0,
 	}
-	for p := range b.pools() {
-		a.Aliases = a.Aliases || slices.ContainsFunc(p.Endpoints, func(e *Endpoint) bool { return e.Alias != "" })
+	for name := range m.Candidates() { // of rules as well: an alias is one whatever they do
+		a.Aliases = a.Aliases || slices.ContainsFunc(k.pools[name].Endpoints, func(e *Endpoint) bool { return e.Alias != "" })
 	}
 	return a
 }

@@ -160,7 +160,9 @@ zones:
 func TestAnswering(t *testing.T) {
 	const text = `
 %s
-pools: [{name: main, latitude: 1, longitude: 1, endpoints: [{name: a, address: www.example.org, flatten_cname: %s}]}]
+pools:
+  - {name: main, latitude: 1, longitude: 1, endpoints: [{name: a, address: www.example.org, flatten_cname: %s}]}
+  - {name: other, latitude: 1, longitude: 1, endpoints: [{name: a, address: www.example.org, flatten_cname: false}]}
 load_balancers: [{name: www.example.com, default_pools: [main], %s}]
 zones: [{name: example.com, nameservers: [ns.example.org]}]
 `
@@ -176,6 +178,7 @@ zones: [{name: example.com, nameservers: [ns.example.org]}]
 		{"cookie", "", "true", "session_affinity: cookie", Answering{TTL: 30}},
 		{"header", "", "true", "session_affinity: header, session_affinity_attributes: {headers: [x-user]}", Answering{TTL: 30}},
 		{"aliases", "", "false", "ttl: 30s", Answering{TTL: 30, Aliases: true}},
+		{"aliases by a rule", "", "true", "rules: [{name: r, condition: dns.qry.qu, overrides: {default_pools: [other]}}]", Answering{TTL: 30, Aliases: true}},
 		{"proxied", "", "false", "proxied: true", Answering{TTL: 300}},
 		{"proximity", "", "true", "steering_policy: proximity", Answering{TTL: 30, ECS: true}},
 		{"proximity, never", "", "true", "steering_policy: proximity, location_strategy: {prefer_ecs: never}", Answering{TTL: 30}},
