@@ -42,7 +42,7 @@ func (r Reply) Body() string {
 }
 
 // Within is a piece for [Raw]: how long to wait for the end of what comes
-// back, instead of 2 s.
+// back, instead of 10 s for its beginning and 2 s more for its end.
 type Within time.Duration
 
 // Raw connects, sends the pieces (a string is sent, a time.Duration waited
@@ -96,7 +96,7 @@ func (c *Client) Send(s string) {
 // Raw is [Raw] over this connection.
 func (c *Client) Raw(pieces ...any) Reply {
 	c.t.Helper()
-	within := 2 * time.Second
+	within, first := 2*time.Second, 10*time.Second // a loaded machine is slow to answer
 	for _, p := range pieces {
 		switch p := p.(type) {
 		case string:
@@ -104,10 +104,14 @@ func (c *Client) Raw(pieces ...any) Reply {
 		case time.Duration:
 			time.Sleep(p)
 		case Within:
-			within = time.Duration(p)
+			within, first = time.Duration(p), 0
 		default:
 			c.t.Fatalf("piece of type %T: want string, time.Duration or Within", p)
 		}
+	}
+	if first > 0 {
+		c.SetReadDeadline(time.Now().Add(first))
+		_, _ = c.r.Peek(1)
 	}
 	c.SetReadDeadline(time.Now().Add(within))
 	b, err := io.ReadAll(c.r)
