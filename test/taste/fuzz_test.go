@@ -20,6 +20,7 @@ var fuzzed = []struct {
 	{"internal/h3", 2, "requests, unidirectional streams"},
 	{"internal/config", 1, "YAML"},
 	{"internal/affinity", 2, "session cookies, files of keys"},
+	{"internal/dnssec", 1, "key files"},
 	{"internal/rules", 2, "expressions, what they are run on"},
 	{"internal/geo", 1, "MMDB databases"},
 	{"internal/health", 2, "replies of mail servers, answers of directories"},

@@ -63,6 +63,9 @@ var layers = []layer{
 		"it writes databases of places, so that tests of any package need no vendor's; it shares nothing with what reads them, and no program links it"},
 	{"internal/geo", []string{"internal/model", "internal/telemetry"},
 		"it tells where an address is; what follows from that is for steering and rules"},
+	{"internal/dnssec", []string{"internal/telemetry"},
+		"it signs what it is given with the keys that it is given; whose answers those are, and which keys when, is not its business"},
+
 	{"internal/certs", []string{"internal/model", "internal/telemetry"},
 		"it loads the files that declarations name and reports their age; who serves or presents them is not its business"},
 	{"internal/acme", []string{"internal/model", "internal/telemetry"},
