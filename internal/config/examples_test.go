@@ -55,6 +55,16 @@ func install(t *testing.T, source string) string {
 			content = []byte("@ 300 SOA ns1 hostmaster 1 3600 900 1209600 300\n@ 300 NS ns1\nns1 300 A 192.0.2.53\n")
 		case mmdbFile:
 			content = append(make([]byte, 1<<10), mmdbMarker...)
+		case signingKeyFile: // the key of RFC 8080 section 6.1
+			public := strings.TrimSuffix(*f.name, ".private") + ".key"
+			text := f.zone + ". IN DNSKEY 257 3 15 l02Woi0iS8Aa25FQkUd9RMzZHJpBoRQwAQEX1SxZJA4=\n"
+			if err := os.MkdirAll(filepath.Dir(public), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(public, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			content = []byte("Private-key-format: v1.2\nAlgorithm: 15 (ED25519)\nPrivateKey: ODIyNjAzODQ2MjgwODAxMjI2NDUxOTAyMDQxNDIyNjI=\n")
 		default:
 			continue
 		}

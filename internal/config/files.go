@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"fairlead/internal/dnssec"
 	"fairlead/internal/model"
 )
 
@@ -31,6 +32,7 @@ const (
 	passwordFile
 	zoneFile
 	secretsFile
+	signingKeyFile
 )
 
 // maxPEM bounds what is read of a file with certificates or keys.
@@ -41,6 +43,7 @@ type namedFile struct {
 	place model.Place
 	kind  fileKind
 	name  *string
+	zone  string // whose signing key it holds
 }
 
 // resolve makes a relative name start at dir.
@@ -56,7 +59,7 @@ func files(c *model.Config) []namedFile {
 	var list []namedFile
 	add := func(at model.Place, kind fileKind, name *string) {
 		if *name != "" {
-			list = append(list, namedFile{at, kind, name})
+			list = append(list, namedFile{place: at, kind: kind, name: name})
 		}
 	}
 	var root model.Place
@@ -92,6 +95,18 @@ func files(c *model.Config) []namedFile {
 		}
 		if cc := c.Listeners[i].ClientCertificates; cc != nil {
 			add(root.Key("listeners").Item(i, c.Listeners[i].Name).Key("client_certificates").Key("ca"), authorityFile, &cc.CA)
+		}
+	}
+	for i := range c.Zones {
+		if d := c.Zones[i].DNSSECOptions; d != nil {
+			at := root.Key("zones").Item(i, c.Zones[i].Name).Key("dnssec_options").Key("key_files")
+			for j := range d.KeyFiles {
+				if d.KeyFiles[j] == "" {
+					continue
+				}
+				add(at.Item(j, ""), signingKeyFile, &d.KeyFiles[j])
+				list[len(list)-1].zone = c.Zones[i].Name
+			}
 		}
 	}
 	for i := range c.Monitors {
@@ -175,6 +190,8 @@ func (f namedFile) check() ([]byte, error) {
 		return nil, checkSecrets(name)
 	case zoneFile:
 		return nil, checkZoneFile(name)
+	case signingKeyFile:
+		return nil, checkSigningKey(name, f.zone)
 	}
 	data, err := readPEM(name)
 	if err != nil {
@@ -188,6 +205,16 @@ func (f namedFile) check() ([]byte, error) {
 	default:
 		return data, checkKey(data)
 	}
+}
+
+// checkSigningKey reads a key of a zone. Its errors name the file, as there are two
+// of it.
+func checkSigningKey(name, zone string) error {
+	k, _, err := dnssec.ReadKey(name)
+	if err == nil && k.Zone() != model.CanonicalHost(zone) {
+		err = fmt.Errorf("a key of the zone %q: want one of %q", k.Zone(), model.CanonicalHost(zone))
+	}
+	return err
 }
 
 // cause is an error of the file system without the file's name, which the

@@ -121,6 +121,10 @@ func (k *Key) private() ([]byte, error) {
 	return k.ed.Seed(), nil
 }
 
+// Zone returns the name of the key's zone, in lower case and without a dot at its
+// end.
+func (k *Key) Zone() string { return strings.TrimSuffix(textName(k.zone), ".") }
+
 // Tag returns the key tag (RFC 4034 appendix B).
 func (k *Key) Tag() uint16 { return k.tag }
 

@@ -50,6 +50,7 @@ func (v *validator) zones() {
 		c.aliases()
 		c.nameservers()
 		c.soa(at.Key("soa"))
+		v.dnssec(at, z)
 	}
 	switch dns := v.c.anyListener((*Listener).SpeaksDNS); {
 	case len(v.c.Zones) > 0 && !dns:

@@ -21,6 +21,8 @@ type Zone struct {
 	// Bounds on how many clients share an answer that differs from client to client
 	// (the scope of RFC 7871).
 	ECSScope ECSScope `yaml:"ecs_scope"`
+	// How answers are signed. Only with dnssec: true.
+	DNSSECOptions *DNSSEC `yaml:"dnssec_options"`
 	// The records, beside those that load balancers make.
 	Records []Record `yaml:"records"`
 }
