@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"fairlead/internal/dnswire"
 	"fairlead/internal/telemetry"
 )
 
@@ -26,8 +27,8 @@ type cache struct {
 type entry struct {
 	hash  uint64
 	zone  *Zone
-	canon []byte   // the set in canonical form
-	kind  uint16   // its type
+	canon []byte // the set in canonical form
+	kind  dnswire.Type
 	by    *signers // whose signatures these are
 
 	data [][]byte // of the RRSIG records, one for each key

@@ -2,24 +2,8 @@ package dnssec
 
 import (
 	"slices"
-)
 
-// Types of records that denial speaks of.
-const (
-	TypeNS      = 2
-	TypeSOA     = 6
-	TypeDS      = 43
-	TypeRRSIG   = 46
-	TypeNSEC    = 47
-	TypeDNSKEY  = 48
-	TypeCDS     = 59
-	TypeCDNSKEY = 60
-	// TypeNXNAME stands in the NSEC record of a name that does not exist. Nobody
-	// may ask for it: the answer is FORMERR with the extended error
-	// InvalidQueryType (RFC 9824 section 3.5).
-	TypeNXNAME = 128
-	// InvalidQueryType is the code of that extended error.
-	InvalidQueryType = 30
+	"fairlead/internal/dnswire"
 )
 
 // FlagCO is the flag in the EDNS header by which whoever asks says that it
@@ -27,19 +11,14 @@ const (
 // 5). A server that understands it sets it in its response to such a question.
 const FlagCO = 0x4000
 
-const (
-	rcodeNoError  = 0
-	rcodeNXDomain = 3
-)
-
-// NXDomainRcode returns the code of a response that says that a name does not
+// NXDomainRCode returns the code of a response that says that a name does not
 // exist. Where signatures are asked for, that is NOERROR with an NSEC record of the
 // name, as validators know it, unless whoever asks understands the flag CO.
-func NXDomainRcode(do, co bool) uint8 {
+func NXDomainRCode(do, co bool) dnswire.RCode {
 	if do && !co {
-		return rcodeNoError
+		return dnswire.NoError
 	}
-	return rcodeNXDomain
+	return dnswire.NXDomain
 }
 
 // AppendNoName appends the data of the NSEC record at a name that does not exist.
@@ -55,7 +34,7 @@ func AppendNoName(dst, name []byte) []byte {
 // non-terminal has no types. RRSIG and NSEC are added.
 //
 // It is also the record of the name that a wildcard matches without the type.
-func AppendNoData(dst, name []byte, types []uint16) []byte {
+func AppendNoData(dst, name []byte, types []dnswire.Type) []byte {
 	return appendTypes(appendNext(dst, name), types)
 }
 
@@ -64,13 +43,13 @@ func AppendNoData(dst, name []byte, types []uint16) []byte {
 // the delegation, for names below are not this zone's to deny (RFC 9824 section
 // 3.4).
 func AppendUnsigned(dst, name []byte) []byte {
-	return appendTypes(appendBeside(dst, name), []uint16{TypeNS})
+	return appendTypes(appendBeside(dst, name), []dnswire.Type{dnswire.TypeNS})
 }
 
 // appendNext appends the name that follows name directly in canonical order:
 // below it, with the least of all labels.
 func appendNext(dst, name []byte) []byte {
-	if len(name)+2 <= maxName {
+	if len(name)+2 <= dnswire.MaxName {
 		return append(append(dst, 1, 0), name...)
 	}
 	return appendBeside(dst, name)
@@ -83,7 +62,7 @@ func appendBeside(dst, name []byte) []byte {
 	switch {
 	case first == 0: // the root: there is nothing beside it
 		return append(dst, name...)
-	case first < 63 && len(name) < maxName:
+	case first < 63 && len(name) < dnswire.MaxName:
 		dst = append(append(dst, byte(first+1)), name[1:1+first]...)
 		return append(append(dst, 0), name[1+first:]...)
 	}
@@ -105,9 +84,9 @@ func appendBeside(dst, name []byte) []byte {
 }
 
 // appendTypes appends the bitmap of types, RRSIG and NSEC.
-func appendTypes(dst []byte, types []uint16) []byte {
-	var memory [48]uint16
-	all := append(append(memory[:0], types...), TypeRRSIG, TypeNSEC)
+func appendTypes(dst []byte, types []dnswire.Type) []byte {
+	var memory [48]dnswire.Type
+	all := append(append(memory[:0], types...), dnswire.TypeRRSIG, dnswire.TypeNSEC)
 	slices.Sort(all)
 	for i := 0; i < len(all); {
 		window := all[i] >> 8

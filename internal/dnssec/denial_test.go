@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"fairlead/internal/dnswire"
 )
 
 func TestDenial(t *testing.T) {
@@ -22,9 +24,11 @@ func TestDenial(t *testing.T) {
 	}{
 		{"no such name", AppendNoName, "nope.example.com", `\000.nope.example.com. RRSIG NSEC NXNAME`, "0011" + "000000000003" + strings.Repeat("00", 10) + "80"},
 		{"empty non-terminal", func(dst, name []byte) []byte { return AppendNoData(dst, name, nil) }, "ent.example.com", `\000.ent.example.com. RRSIG NSEC`, "0006000000000003"},
-		{"no such type", func(dst, name []byte) []byte { return AppendNoData(dst, name, []uint16{28, 1}) }, "www.example.com", `\000.www.example.com. A AAAA RRSIG NSEC`, "0006400000080003"},
-		{"types of several windows", func(dst, name []byte) []byte { return AppendNoData(dst, name, []uint16{257, 65, 1}) }, "www.example.com", `\000.www.example.com. A RRSIG NSEC HTTPS CAA`, "00094000000000030000400101" + "40"},
-		{"apex", func(dst, name []byte) []byte { return AppendNoData(dst, name, []uint16{TypeSOA, TypeNS, TypeDNSKEY}) }, "example.com", `\000.example.com. NS SOA RRSIG NSEC DNSKEY`, "00072200000000" + "0380"},
+		{"no such type", func(dst, name []byte) []byte { return AppendNoData(dst, name, []dnswire.Type{28, 1}) }, "www.example.com", `\000.www.example.com. A AAAA RRSIG NSEC`, "0006400000080003"},
+		{"types of several windows", func(dst, name []byte) []byte { return AppendNoData(dst, name, []dnswire.Type{257, 65, 1}) }, "www.example.com", `\000.www.example.com. A RRSIG NSEC HTTPS CAA`, "00094000000000030000400101" + "40"},
+		{"apex", func(dst, name []byte) []byte {
+			return AppendNoData(dst, name, []dnswire.Type{dnswire.TypeSOA, dnswire.TypeNS, dnswire.TypeDNSKEY})
+		}, "example.com", `\000.example.com. NS SOA RRSIG NSEC DNSKEY`, "00072200000000" + "0380"},
 		{"unsigned delegation", AppendUnsigned, "sub.example.com", `sub\000.example.com. NS RRSIG NSEC`, "0006200000000003"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -34,7 +38,7 @@ func TestDenial(t *testing.T) {
 				t.Fatal("what stood there before is gone")
 			}
 			data = data[1:]
-			rr := unpack(t, owner, TypeNSEC, 60, data).(*dns.NSEC)
+			rr := unpack(t, owner, dnswire.TypeNSEC, 60, data).(*dns.NSEC)
 			if got := strings.TrimPrefix(rr.String(), rr.Hdr.String()); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}
@@ -94,7 +98,7 @@ func TestNextName(t *testing.T) {
 				t.Errorf("%s after %x: %x is not after it", kind, n, next)
 			}
 			below := append([]byte{1, 0xff}, n...)
-			if len(below) <= maxName && (order(below, next) < 0) != (kind == "delegation") {
+			if len(below) <= dnswire.MaxName && (order(below, next) < 0) != (kind == "delegation") {
 				t.Errorf("%s after %x: %x, for names below", kind, n, next)
 			}
 			// Neighbours: the name with its first label changed a little.
@@ -112,7 +116,7 @@ func TestNextName(t *testing.T) {
 					continue
 				}
 				o := append(append([]byte{byte(len(other))}, other...), n[1+n[0]:]...)
-				if len(o) <= maxName && order(n, o) < 0 && order(o, next) < 0 {
+				if len(o) <= dnswire.MaxName && order(n, o) < 0 && order(o, next) < 0 {
 					t.Errorf("%s after %x: %x is between it and %x", kind, n, o, next)
 				}
 			}
@@ -120,12 +124,12 @@ func TestNextName(t *testing.T) {
 	}
 }
 
-func TestNXDomainRcode(t *testing.T) {
+func TestNXDomainRCode(t *testing.T) {
 	for _, c := range []struct {
 		do, co bool
-		want   uint8
+		want   dnswire.RCode
 	}{{false, false, 3}, {false, true, 3}, {true, false, 0}, {true, true, 3}} {
-		if got := NXDomainRcode(c.do, c.co); got != c.want {
+		if got := NXDomainRCode(c.do, c.co); got != c.want {
 			t.Errorf("DO %t, CO %t: %d, want %d", c.do, c.co, got, c.want)
 		}
 	}
@@ -136,17 +140,17 @@ func TestSignedDenial(t *testing.T) {
 	z, _, zsk := signing(t, Options{})
 	w := z.signer.NewWork()
 	owner := wire(t, "a.b.nope.example.com")
-	set := &RRset{Owner: owner, Type: TypeNSEC, TTL: 60, Data: [][]byte{AppendNoName(nil, owner)}}
+	set := &RRset{Owner: owner, Type: dnswire.TypeNSEC, TTL: 60, Data: [][]byte{AppendNoName(nil, owner)}}
 	signatures, err := z.Sign(w, set, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkSignatures(t, set, []dns.RR{unpack(t, owner, TypeNSEC, 60, set.Data[0])}, signatures, zsk)
+	checkSignatures(t, set, []dns.RR{unpack(t, owner, dnswire.TypeNSEC, 60, set.Data[0])}, signatures, zsk)
 }
 
 func TestDenialAllocatesNothing(t *testing.T) {
 	owner := wire(t, "nope.example.com")
-	types := []uint16{1, 28, 15, 16, 257}
+	types := []dnswire.Type{1, 28, 15, 16, 257}
 	b := make([]byte, 0, 512)
 	if n := testing.AllocsPerRun(100, func() {
 		AppendNoName(b, owner)

@@ -30,12 +30,10 @@ var (
 // Collect implements telemetry.Source for what all zones share.
 func (s *Signer) Collect(e *telemetry.Emitter) {
 	var hits, misses uint64
-	s.mu.Lock()
-	for _, w := range s.works {
-		hits += w.count.hits.Load()
-		misses += w.count.misses.Load()
+	for i := range s.count {
+		hits += s.count[i].hits.Load()
+		misses += s.count[i].misses.Load()
 	}
-	s.mu.Unlock()
 	e.Counter(descLookups, hits, "hit")
 	e.Counter(descLookups, misses, "miss")
 	entries := 0

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"fairlead/internal/dnswire"
 	"fairlead/internal/telemetry"
 )
 
@@ -38,10 +39,12 @@ const (
 type Signer struct {
 	cache *cache
 	zones atomic.Uint64 // made so far
-
-	mu    sync.Mutex // guards works
-	works []*Work
+	works atomic.Uint64 // made so far
+	count [countShards]counts
 }
+
+// countShards is how many goroutines count apart from each other.
+const countShards = 64
 
 // DefaultCacheSize is for how many answers signatures are kept. One takes about 400
 // bytes.
@@ -56,17 +59,15 @@ func NewSigner(size int) *Signer {
 	return &Signer{cache: newCache(size)}
 }
 
-// counts is what a goroutine has counted.
-type counts struct{ hits, misses telemetry.Counter }
+// counts is what goroutines have counted.
+type counts struct {
+	hits, misses telemetry.Counter
+	_            [48]byte // other shards are written by other processors
+}
 
-// NewWork returns memory to sign in for a goroutine that runs as long as the
-// signer: it is never given back.
+// NewWork returns memory to sign in for a goroutine.
 func (s *Signer) NewWork() *Work {
-	w := new(Work)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.works = append(s.works, w)
-	return w
+	return &Work{count: &s.count[s.works.Add(1)%countShards]}
 }
 
 // Options are the settings of a zone. Zero values mean the defaults.
@@ -173,14 +174,14 @@ func (s *signers) same(keys []*Key) bool {
 
 // Apex is a record set that the keys of a zone make. It is not to be written to.
 type Apex struct {
-	Type uint16
+	Type dnswire.Type
 	TTL  uint32
 	Data [][]byte
 }
 
 // Apex returns the DNSKEY, CDS or CDNSKEY records of the zone, and false when there
 // are none.
-func (z *Zone) Apex(kind uint16) (*Apex, bool) {
+func (z *Zone) Apex(kind dnswire.Type) (*Apex, bool) {
 	ks := z.keys.Load()
 	if ks == nil {
 		return nil, false
@@ -232,7 +233,7 @@ func (z *Zone) SetKeys(k Keys) error {
 }
 
 func apexOf(k Keys) [3]Apex {
-	apex := [3]Apex{{Type: TypeDNSKEY}, {Type: TypeCDS}, {Type: TypeCDNSKEY}}
+	apex := [3]Apex{{Type: dnswire.TypeDNSKEY}, {Type: dnswire.TypeCDS}, {Type: dnswire.TypeCDNSKEY}}
 	for i := range apex {
 		apex[i].TTL = k.TTL
 	}
@@ -290,9 +291,9 @@ func (z *Zone) Sign(w *Work, set *RRset, now time.Time) ([][]byte, error) {
 }
 
 // signersOf returns who signs sets of a type.
-func (ks *keySet) signersOf(kind uint16) *signers {
+func (ks *keySet) signersOf(kind dnswire.Type) *signers {
 	switch kind {
-	case TypeDNSKEY, TypeCDS, TypeCDNSKEY:
+	case dnswire.TypeDNSKEY, dnswire.TypeCDS, dnswire.TypeCDNSKEY:
 		return ks.key
 	}
 	return ks.zone
@@ -324,7 +325,7 @@ func (z *Zone) admit(now time.Time) bool {
 }
 
 // sign makes the signatures of a set in canonical form, which it keeps.
-func (z *Zone) sign(hash uint64, canon []byte, kind uint16, by *signers, now time.Time, cause int) (*entry, error) {
+func (z *Zone) sign(hash uint64, canon []byte, kind dnswire.Type, by *signers, now time.Time, cause int) (*entry, error) {
 	n, err := nameLength(canon)
 	if err != nil {
 		return nil, err
@@ -358,9 +359,9 @@ func (z *Zone) sign(hash uint64, canon []byte, kind uint16, by *signers, now tim
 }
 
 // rrsig returns the data of an RRSIG record up to its signature, which has room.
-func (k *Key) rrsig(owner []byte, kind uint16, ttl uint32, inception, expire time.Time) []byte {
+func (k *Key) rrsig(owner []byte, kind dnswire.Type, ttl uint32, inception, expire time.Time) []byte {
 	data := make([]byte, 0, 18+len(k.zone)+64)
-	data = binary.BigEndian.AppendUint16(data, kind)
+	data = binary.BigEndian.AppendUint16(data, uint16(kind))
 	data = append(data, byte(k.algorithm), labels(owner))
 	data = binary.BigEndian.AppendUint32(data, ttl)
 	data = binary.BigEndian.AppendUint32(data, uint32(expire.Unix()))

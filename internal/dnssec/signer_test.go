@@ -16,6 +16,8 @@ import (
 	"pgregory.net/rapid"
 
 	"fairlead/internal/telemetry"
+
+	"fairlead/internal/dnswire"
 )
 
 // rrset makes a set of zone-file lines, and returns the records as the library has
@@ -39,14 +41,14 @@ func rrset(t testing.TB, lines ...string) (*RRset, []dns.RR) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		set.Owner, set.Type, set.TTL = bytes.Clone(b[:owner]), rr.Header().Rrtype, rr.Header().Ttl
+		set.Owner, set.Type, set.TTL = bytes.Clone(b[:owner]), dnswire.Type(rr.Header().Rrtype), rr.Header().Ttl
 		set.Data = append(set.Data, b[owner+10:n])
 	}
 	return set, rrs
 }
 
 // unpack makes a record of data.
-func unpack(t testing.TB, owner []byte, kind uint16, ttl uint32, data []byte) dns.RR {
+func unpack(t testing.TB, owner []byte, kind dnswire.Type, ttl uint32, data []byte) dns.RR {
 	t.Helper()
 	rr, err := dns.NewRR(fmt.Sprintf("%s %d IN TYPE%d \\# %d %x", textName(owner), ttl, kind, len(data), data))
 	if err != nil {
@@ -62,8 +64,8 @@ func checkSignatures(t testing.TB, set *RRset, rrs []dns.RR, signatures [][]byte
 		t.Fatalf("%d signatures, want %d", len(signatures), len(keys))
 	}
 	for i, s := range signatures {
-		sig := unpack(t, set.Owner, TypeRRSIG, set.TTL, s).(*dns.RRSIG)
-		key := unpack(t, keys[i].zone, TypeDNSKEY, 3600, keys[i].record).(*dns.DNSKEY)
+		sig := unpack(t, set.Owner, dnswire.TypeRRSIG, set.TTL, s).(*dns.RRSIG)
+		key := unpack(t, keys[i].zone, dnswire.TypeDNSKEY, 3600, keys[i].record).(*dns.DNSKEY)
 		if err := sig.Verify(key, rrs); err != nil {
 			t.Errorf("%v: %v\n%v", err, sig, rrs)
 		}
@@ -173,7 +175,7 @@ func TestSign(t *testing.T) {
 func TestApex(t *testing.T) {
 	z, ksk, zsk := signing(t, Options{})
 	w := z.signer.NewWork()
-	check := func(kind uint16, want ...string) {
+	check := func(kind dnswire.Type, want ...string) {
 		t.Helper()
 		a, ok := z.Apex(kind)
 		if ok != (len(want) > 0) || len(a.Data) != len(want) {
@@ -200,29 +202,29 @@ func TestApex(t *testing.T) {
 		checkSignatures(t, set, rrs, signatures, ksk)
 	}
 	ds, _ := ksk.DS(DigestSHA256)
-	check(TypeDNSKEY, ksk.RecordText(), zsk.RecordText())
-	check(TypeCDS, ds.String())
-	check(TypeCDNSKEY, ksk.RecordText())
+	check(dnswire.TypeDNSKEY, ksk.RecordText(), zsk.RecordText())
+	check(dnswire.TypeCDS, ds.String())
+	check(dnswire.TypeCDNSKEY, ksk.RecordText())
 	keys := Keys{Published: []*Key{ksk, zsk}, Key: []*Key{ksk}, Zone: []*Key{zsk}, TTL: 60}
 	if err := z.SetKeys(keys); err != nil {
 		t.Fatal(err)
 	}
-	check(TypeCDS)
-	check(TypeCDNSKEY)
+	check(dnswire.TypeCDS)
+	check(dnswire.TypeCDNSKEY)
 	keys.Withdraw = true
 	if err := z.SetKeys(keys); err != nil {
 		t.Fatal(err)
 	}
-	check(TypeCDS, "0 0 0 00")
-	check(TypeCDNSKEY, "0 3 0 AA==")
+	check(dnswire.TypeCDS, "0 0 0 00")
+	check(dnswire.TypeCDNSKEY, "0 3 0 AA==")
 	if err := z.SetKeys(Keys{}); err == nil {
 		t.Error("a zone may be without keys")
 	}
-	library := unpack(t, ksk.zone, TypeDNSKEY, 60, ksk.record).(*dns.DNSKEY)
+	library := unpack(t, ksk.zone, dnswire.TypeDNSKEY, 60, ksk.record).(*dns.DNSKEY)
 	for _, digest := range []uint8{DigestSHA1, DigestSHA256, DigestSHA384} {
 		ours, _ := ksk.DS(digest)
 		theirs := library.ToDS(digest)
-		if got := unpack(t, ksk.zone, TypeDS, 60, ours.Data()).(*dns.DS); got.String() != theirs.String() || strings.TrimPrefix(got.String(), got.Hdr.String()) != ours.String() {
+		if got := unpack(t, ksk.zone, dnswire.TypeDS, 60, ours.Data()).(*dns.DS); got.String() != theirs.String() || strings.TrimPrefix(got.String(), got.Hdr.String()) != ours.String() {
 			t.Errorf("DS %v, want %v", got, theirs)
 		}
 	}
@@ -400,7 +402,7 @@ func TestRefresh(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkSignatures(t, used, rrs, signatures, zsk)
-			sig := unpack(t, used.Owner, TypeRRSIG, 3600, signatures[0]).(*dns.RRSIG)
+			sig := unpack(t, used.Owner, dnswire.TypeRRSIG, 3600, signatures[0]).(*dns.RRSIG)
 			if left := time.Until(time.Unix(int64(sig.Expiration), 0)); left < time.Hour+time.Minute || left > 14*24*time.Hour {
 				t.Fatalf("%v left, with a TTL of an hour", left)
 			}
@@ -461,7 +463,7 @@ func TestClockSetBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sig := unpack(t, set.Owner, TypeRRSIG, 3600, signatures[0]).(*dns.RRSIG)
+		sig := unpack(t, set.Owner, dnswire.TypeRRSIG, 3600, signatures[0]).(*dns.RRSIG)
 		if begin := time.Unix(int64(sig.Inception), 0); now.Sub(begin) < 20*time.Minute {
 			t.Errorf("clock set back by %v: the signature is valid from %v on", at, now.Sub(begin))
 		}
@@ -501,7 +503,7 @@ func TestNewKeys(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				sig := unpack(t, set.Owner, TypeRRSIG, 3600, signatures[0]).(*dns.RRSIG)
+				sig := unpack(t, set.Owner, dnswire.TypeRRSIG, 3600, signatures[0]).(*dns.RRSIG)
 				if sig.KeyTag != zsk.Tag() && sig.KeyTag != next.Tag() {
 					t.Errorf("signed by %d", sig.KeyTag)
 				}

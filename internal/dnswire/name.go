@@ -201,6 +201,13 @@ func (n Name) In(zone Name) bool {
 // Wildcard reports whether the first label is the asterisk.
 func (n Name) Wildcard() bool { return strings.HasPrefix(string(n), "\x01*") }
 
+// LowerName writes a name in wire form in lower case, in place.
+func LowerName(name []byte) { lower(name, name) }
+
+// NameLen returns the length of the uncompressed name at the start of b; 0 if
+// there is none.
+func NameLen(b []byte) int { return wireName(b) }
+
 // wireName returns the length of the uncompressed name at the start of b; 0 if
 // there is none.
 func wireName(b []byte) int {

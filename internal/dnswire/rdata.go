@@ -237,7 +237,8 @@ type NameIn struct {
 	Start, End int
 	// Compress is whether messages may compress it.
 	Compress bool
-	fold     bool // to lower case, in the canonical form
+	// Fold is whether the canonical form has it in lower case.
+	Fold bool
 }
 
 // NamesIn appends the places of the names in data, which must be valid.
@@ -256,7 +257,7 @@ func NamesIn(list []NameIn, t Type, data []byte) []NameIn {
 			if n == 0 {
 				return list
 			}
-			list = append(list, NameIn{Start: i, End: i + n, Compress: c == 'C', fold: c != 'n'})
+			list = append(list, NameIn{Start: i, End: i + n, Compress: c == 'C', Fold: c != 'n'})
 			i += n
 		}
 	}
@@ -270,7 +271,7 @@ func CanonicalRData(t Type, data []byte) []byte {
 	out := data
 	for _, n := range NamesIn(buf[:0], t, data) {
 		name := data[n.Start:n.End]
-		if !n.fold || string(Name(name).Lower()) == string(name) {
+		if !n.Fold || string(Name(name).Lower()) == string(name) {
 			continue
 		}
 		if &out[0] == &data[0] {

@@ -12,26 +12,28 @@ type Type uint16
 
 // The types that serving knows by name.
 const (
-	TypeA      Type = 1
-	TypeNS     Type = 2
-	TypeCNAME  Type = 5
-	TypeSOA    Type = 6
-	TypePTR    Type = 12
-	TypeMX     Type = 15
-	TypeTXT    Type = 16
-	TypeAAAA   Type = 28
-	TypeSRV    Type = 33
-	TypeNAPTR  Type = 35
-	TypeDNAME  Type = 39
-	TypeOPT    Type = 41
-	TypeDS     Type = 43
-	TypeRRSIG  Type = 46
-	TypeNSEC   Type = 47
-	TypeDNSKEY Type = 48
-	TypeNSEC3  Type = 50
-	TypeSVCB   Type = 64
-	TypeHTTPS  Type = 65
-	TypeCAA    Type = 257
+	TypeA       Type = 1
+	TypeNS      Type = 2
+	TypeCNAME   Type = 5
+	TypeSOA     Type = 6
+	TypePTR     Type = 12
+	TypeMX      Type = 15
+	TypeTXT     Type = 16
+	TypeAAAA    Type = 28
+	TypeSRV     Type = 33
+	TypeNAPTR   Type = 35
+	TypeDNAME   Type = 39
+	TypeOPT     Type = 41
+	TypeDS      Type = 43
+	TypeRRSIG   Type = 46
+	TypeNSEC    Type = 47
+	TypeDNSKEY  Type = 48
+	TypeNSEC3   Type = 50
+	TypeCDS     Type = 59
+	TypeCDNSKEY Type = 60
+	TypeSVCB    Type = 64
+	TypeHTTPS   Type = 65
+	TypeCAA     Type = 257
 
 	// Types that only queries, or parts of messages, have.
 	TypeNXNAME Type = 128
