@@ -117,7 +117,7 @@ func start(t testing.TB, kind, text string) (*Plane, *plan.Plan) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := New(engine, quiet, quiet)
+	p := New(engine, nil, quiet, quiet)
 	pl := compile(t, text, nil)
 	if err := p.Apply(pl, nil); err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func newResponder(t testing.TB, text string) *responder {
 		t.Fatal(err)
 	}
 	t.Cleanup(engine.Close)
-	p := New(engine, quiet, quiet)
+	p := New(engine, nil, quiet, quiet)
 	set, err := newSettings(p, pl.DNSListeners[0].Listener, nil)
 	if err != nil {
 		t.Fatal(err)

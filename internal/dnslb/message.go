@@ -3,6 +3,7 @@ package dnslb
 import (
 	"encoding/binary"
 
+	"fairlead/internal/dnssec"
 	"fairlead/internal/dnswire"
 	"fairlead/internal/zone"
 )
@@ -80,6 +81,17 @@ func (m *message) record(to section, owner int, t dnswire.Type, class dnswire.Cl
 	return at, true
 }
 
+// mark is a place in a message to go back to.
+type mark struct {
+	length int
+	count  [3]uint16
+}
+
+func (m *message) mark() mark { return mark{len(m.b), m.count} }
+
+// rewind takes away what was written since a mark.
+func (m *message) rewind(to mark) { m.b, m.count = m.b[:to.length], to.count }
+
 // empty takes all records away.
 func (m *message) empty(q *dnswire.Query) {
 	end := m.start + dnswire.HeaderSize
@@ -93,7 +105,7 @@ func (m *message) empty(q *dnswire.Query) {
 // options are what the OPT record of an answer has.
 type options struct {
 	udpSize   int
-	do        bool
+	do, co    bool
 	nsid      string
 	cookie    []byte // client's and server's
 	ecs       *dnswire.ECS
@@ -151,6 +163,9 @@ func (m *message) opt(o *options) {
 	do := byte(0)
 	if o.do {
 		do = 0x80
+	}
+	if o.co {
+		do |= dnssec.FlagCO >> 8
 	}
 	b := append(m.b, 0, 0, byte(dnswire.TypeOPT), byte(o.udpSize>>8), byte(o.udpSize), byte(m.rcode>>4), 0, do, 0, 0, 0)
 	start := len(b)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"fairlead/internal/dnssec"
 	"fairlead/internal/loop"
 	"fairlead/internal/model"
 	"fairlead/internal/plan"
@@ -23,6 +24,7 @@ type Plane struct {
 	log    *slog.Logger
 	aside  *slog.Logger // log for tasks of the engine, which never wait for it
 	engine loop.Engine
+	keys   Keys
 	shards int // of counters: one for each processor
 	snap   atomic.Pointer[snapshot]
 
@@ -44,16 +46,17 @@ type Plane struct {
 type snapshot struct {
 	plan  *plan.Plan
 	zones []*zoneStats        // by zone index; the last one is for none
+	keys  []*dnssec.Zone      // by zone index; nil for those that are not signed
 	log   *telemetry.QueryLog // nil when there is none
 
 	balancers []*balancerView // by load balancer index; nil for those of which DNS chooses nothing
 }
 
-// New returns a plane without listeners. Its streams run on engine; aside is log
-// for what must not wait.
-func New(engine loop.Engine, log, aside *slog.Logger) *Plane {
+// New returns a plane without listeners. Its streams run on engine; keys are for
+// signed zones, and aside is log for what must not wait.
+func New(engine loop.Engine, keys Keys, log, aside *slog.Logger) *Plane {
 	p := &Plane{
-		log: log, aside: aside, engine: engine, shards: len(engine.Drivers()),
+		log: log, aside: aside, engine: engine, keys: keys, shards: len(engine.Drivers()),
 		listeners: make(map[string]*listener), leaving: make(map[*listener]struct{}),
 		zones: make(map[string]*zoneStats),
 	}
@@ -69,6 +72,11 @@ func (p *Plane) Apply(pl *plan.Plan, log *telemetry.QueryLog) error {
 	defer p.applying.Unlock()
 	if p.ctx.Err() != nil {
 		return context.Cause(p.ctx)
+	}
+	for _, z := range pl.Zones {
+		if z.Config.DNSSEC && (p.keys == nil || p.keys.Zone(z.Name) == nil) {
+			return fmt.Errorf("zone %q: it has no DNSSEC keys", z.Name)
+		}
 	}
 	opened := make(map[string]*listener)
 	kept := make(map[*listener]*settings)
@@ -121,7 +129,12 @@ func listenerKey(l *plan.Listener) string {
 
 // snapshot makes the next snapshot. Counters of zones that stay go on.
 func (p *Plane) snapshot(pl *plan.Plan, log *telemetry.QueryLog) *snapshot {
-	s := &snapshot{plan: pl, log: log}
+	s := &snapshot{plan: pl, log: log, keys: make([]*dnssec.Zone, len(pl.Zones))}
+	for i, z := range pl.Zones {
+		if z.Config.DNSSEC {
+			s.keys[i] = p.keys.Zone(z.Name)
+		}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	used := make(map[string]*zoneStats, len(pl.Zones)+1)

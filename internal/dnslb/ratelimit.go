@@ -141,7 +141,7 @@ func (r *responder) within() bool {
 	var name []byte
 	var zone dnswire.Name
 	switch {
-	case r.q.Question && r.m.rcode == dnswire.NoError:
+	case r.q.Question && r.m.rcode == dnswire.NoError && !r.signing.missing:
 		name = r.q.Key.Name()
 	case r.zone >= 0:
 		zone = r.snap.plan.Zones[r.zone].Origin

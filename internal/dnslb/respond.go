@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"fairlead/internal/dnssec"
 	"fairlead/internal/dnswire"
 	"fairlead/internal/plan"
 	"fairlead/internal/zone"
@@ -53,6 +54,7 @@ type responder struct {
 	cookie [clientCookie + serverCookie]byte
 	target [dnswire.MaxName]byte // of a DNAME
 
+	signing  signing
 	steering *steering // nil until it is needed
 	decided  decided
 }
@@ -66,8 +68,9 @@ const (
 // extra is a name of which the additional section tells the addresses.
 type extra struct {
 	node   *zone.Node
-	at     int  // of the name in the message
-	needed bool // the answer is of no use without it
+	at     int          // of the name in the message
+	needed bool         // the answer is of no use without it
+	signer *dnssec.Zone // of its zone; nil for none
 }
 
 // use takes up the newest plan and settings, at a moment.
@@ -81,6 +84,7 @@ func (r *responder) respond(who asker, in, out []byte) []byte {
 	before := len(out)
 	r.who, r.zone, r.links, r.extras = who, -1, 0, 0
 	r.decided = decided{}
+	r.signing.missing, r.signing.fault = false, nil
 	q := &r.q
 	verdict := q.Parse(in)
 	if verdict == dnswire.Drop {
@@ -106,6 +110,9 @@ func (r *responder) respond(who asker, in, out []byte) []byte {
 	r.m.begin(out, q, limit, reserve)
 	if r.screen(verdict) {
 		r.answer()
+		if r.signing.fault != nil {
+			r.unsigned()
+		}
 	}
 	if r.m.flags&dnswire.FlagTC != 0 {
 		r.ln.stats.truncated.Inc()
@@ -124,7 +131,7 @@ func (r *responder) respond(who asker, in, out []byte) []byte {
 // prepare sets the options of the answer to those that the query asks for.
 func (r *responder) prepare() {
 	q, o := &r.q, &r.o
-	*o = options{udpSize: r.set.udpSize, do: q.DO, ede: -1, keepalive: -1}
+	*o = options{udpSize: r.set.udpSize, do: q.DO, co: q.CO, ede: -1, keepalive: -1}
 	if !q.EDNS {
 		return
 	}
@@ -209,6 +216,7 @@ func (r *responder) answer() {
 	key, zi := &q.Key, r.zone
 	at := place{at: dnswire.HeaderSize, length: len(q.Name)}
 	for zi >= 0 {
+		r.enter(zi)
 		next, there := r.resolve(r.snap.plan.Zones[zi], key, at)
 		if next == nil || r.looped(next) {
 			break
@@ -249,30 +257,34 @@ func (r *responder) resolve(pz *plan.Zone, key *dnswire.Key, at place) (next *dn
 	n := match.Node
 	switch match.Kind {
 	case zone.Missing:
-		r.m.rcode = dnswire.NXDomain
-		r.deny(z, origin)
+		if !r.made(pz, nil, key, at) {
+			r.deny(pz, nil, key, at, origin)
+		}
 		return nil, at
 	case zone.Delegated:
-		r.refer(n, at.of(key.Start(key.Labels()-n.Labels())), origin)
+		r.refer(pz, n, at.of(key.Start(key.Labels()-n.Labels())), origin)
 		return nil, at
 	case zone.Redirected:
 		return r.redirect(n, key, at, origin)
 	}
+	if r.made(pz, n, key, at) {
+		return nil, at
+	}
 	if n.Steered != 0 && steers(pz, n, q.Type) {
-		return r.steered(pz, n, at, origin)
+		return r.steered(pz, n, key, at, origin)
 	}
 	if s := n.CNAME(); s != nil && q.Type != dnswire.TypeCNAME {
-		return r.alias(s, at, origin, q.Type != dnswire.TypeANY)
+		return r.alias(s, key, at, origin, q.Type != dnswire.TypeANY)
 	}
 	s := n.Set(q.Type)
 	if q.Type == dnswire.TypeANY {
 		s = smallest(n)
 	}
 	if s == nil {
-		r.deny(z, origin)
+		r.deny(pz, n, key, at, origin)
 		return nil, at
 	}
-	if pos, ok := r.m.require(answerSection, s, at.at, origin); ok {
+	if pos, ok := put(r, answerSection, s, key.Name(), at.at, origin); ok {
 		r.note(s, pos, nil)
 	}
 	return nil, at
@@ -289,26 +301,24 @@ func smallest(n *zone.Node) (least *zone.Set) {
 	return least
 }
 
-// deny adds the SOA record that says how long a denial holds.
-func (r *responder) deny(z *zone.Zone, origin int) {
-	r.m.require(authoritySection, z.Negative(), origin, origin)
-}
-
 // refer adds the servers of a delegation, and their addresses as far as the zone
 // has them.
-func (r *responder) refer(cut *zone.Node, owner, origin int) {
+func (r *responder) refer(z *plan.Zone, cut *zone.Node, owner, origin int) {
 	if r.links == 0 { // else the aliases before are ours
 		r.m.flags &^= dnswire.FlagAA
 	}
 	s := cut.Set(dnswire.TypeNS)
 	if pos, ok := r.m.require(authoritySection, s, owner, origin); ok {
 		r.note(s, pos, cut)
+		if r.signing.signer != nil {
+			r.referSigned(z, cut, owner, origin)
+		}
 	}
 }
 
 // alias adds a CNAME record and returns the name to go on with, if that is wanted.
-func (r *responder) alias(s *zone.Set, at place, origin int, follow bool) (*dnswire.Key, place) {
-	pos, ok := r.m.require(answerSection, s, at.at, origin)
+func (r *responder) alias(s *zone.Set, key *dnswire.Key, at place, origin int, follow bool) (*dnswire.Key, place) {
+	pos, ok := put(r, answerSection, s, key.Name(), at.at, origin)
 	if !ok || !follow || r.links == maxLinks {
 		return nil, at
 	}
@@ -324,7 +334,7 @@ func (r *responder) alias(s *zone.Set, at place, origin int, follow bool) (*dnsw
 func (r *responder) redirect(n *zone.Node, key *dnswire.Key, at place, origin int) (*dnswire.Key, place) {
 	s := n.DNAME()
 	start := key.Start(key.Labels() - n.Labels())
-	if _, ok := r.m.require(answerSection, s, at.of(start), origin); !ok || r.links == maxLinks {
+	if _, ok := put(r, answerSection, s, n.Name, at.of(start), origin); !ok || r.links == maxLinks {
 		return nil, at
 	}
 	next := &r.names[r.links]
@@ -349,7 +359,7 @@ func (r *responder) note(s *zone.Set, pos int, cut *zone.Node) {
 		if r.extras == maxExtra || pos+t.Offset > zone.MaxPointer {
 			return
 		}
-		r.extra[r.extras] = extra{t.Node, pos + t.Offset, cut != nil && t.Node.Below(cut)}
+		r.extra[r.extras] = extra{t.Node, pos + t.Offset, cut != nil && t.Node.Below(cut), r.signing.signer}
 		r.extras++
 	}
 }
@@ -363,7 +373,11 @@ func (r *responder) addExtras() {
 				continue
 			}
 			for _, t := range [...]dnswire.Type{dnswire.TypeA, dnswire.TypeAAAA} {
-				if s := e.node.Set(t); s != nil && r.m.add(additionalSection, s, e.at, 0) == 0 && needed {
+				switch s := e.node.Set(t); {
+				case s == nil:
+				case r.m.add(additionalSection, s, e.at, 0) != 0:
+					r.coverExtra(e, s)
+				case needed:
 					r.m.flags |= dnswire.FlagTC // RFC 9471
 				}
 			}

@@ -130,6 +130,7 @@ func (l limit) String() string {
 type listenerStats struct {
 	queries    [transports]telemetry.Counter
 	truncated  telemetry.Counter
+	unsigned   telemetry.Counter // that should have been signed
 	slipped    telemetry.Counter // truncated by the rate limit
 	drops      [dropReasons]telemetry.Counter
 	cookies    [cookieKinds]telemetry.Counter
@@ -167,6 +168,7 @@ var (
 	descResponses = desc("fairlead_dns_responses_total", "Answers by zone (empty for none), type of the query and rcode.", telemetry.CounterKind, "zone", "type", "rcode")
 	descQueries   = desc("fairlead_dns_queries_total", "Queries of a listener, by transport.", telemetry.CounterKind, "listener", "transport")
 	descTruncated = desc("fairlead_dns_truncated_total", "Answers that did not fit, so that the client is told to ask over TCP.", telemetry.CounterKind, "listener")
+	descUnsigned  = desc("fairlead_dns_unsigned_failures_total", "Answers of signed zones that were SERVFAIL, as they could not be signed.", telemetry.CounterKind, "listener")
 	descSlipped   = desc("fairlead_dns_rate_limit_truncated_total", "Answers that the rate limit made empty and truncated.", telemetry.CounterKind, "listener")
 	descDropped   = desc("fairlead_dns_dropped_total", "Messages that were not answered, by reason.", telemetry.CounterKind, "listener", "reason")
 	descCookies   = desc("fairlead_dns_cookies_total", "Queries with a DNS cookie: client (the client's alone), valid or invalid.", telemetry.CounterKind, "listener", "cookie")
@@ -226,6 +228,7 @@ func (l *listener) collect(e *telemetry.Emitter) {
 	e.Counter(descIn, s.in.Load(), name, stream)
 	e.Counter(descOut, s.out.Load(), name, stream)
 	e.Counter(descTruncated, s.truncated.Load(), name)
+	e.Counter(descUnsigned, s.unsigned.Load(), name)
 	e.Counter(descSlipped, s.slipped.Load(), name)
 	for d := range dropReasons {
 		n := s.drops[d].Load()

@@ -103,7 +103,7 @@ func steers(z *plan.Zone, n *zone.Node, t dnswire.Type) bool {
 
 // steered adds what the load balancer of a name answers: addresses, nothing, or an
 // alias and the name to go on with.
-func (r *responder) steered(z *plan.Zone, n *zone.Node, at place, origin int) (next *dnswire.Key, there place) {
+func (r *responder) steered(z *plan.Zone, n *zone.Node, key *dnswire.Key, at place, origin int) (next *dnswire.Key, there place) {
 	if r.steering == nil {
 		r.steering = newSteering()
 	}
@@ -114,14 +114,14 @@ func (r *responder) steered(z *plan.Zone, n *zone.Node, at place, origin int) (n
 		for _, a := range r.snap.plan.Config.Node.PublicAddresses {
 			s.addrs = append(s.addrs, a.Unmap())
 		}
-		r.addresses(z, want, b.Answering.TTL, at, origin)
+		r.addresses(z, n, key, want, b.Answering.TTL, at, origin)
 		return nil, at
 	}
 	e := r.choose(z, b, want, aliases(z, n))
 	b = r.decided.balancer
 	if e != nil {
 		r.scoped(z)
-		return r.aliasTo(e.Alias, b.Answering.TTL, at)
+		return r.aliasTo(e.Alias, b.Answering.TTL, key, at)
 	}
 	s.addrs = s.addrs[:0]
 	for _, e := range s.picked {
@@ -134,7 +134,7 @@ func (r *responder) steered(z *plan.Zone, n *zone.Node, at place, origin int) (n
 			break
 		}
 	}
-	r.addresses(z, want, b.Answering.TTL, at, origin)
+	r.addresses(z, n, key, want, b.Answering.TTL, at, origin)
 	return nil, at
 }
 
@@ -179,9 +179,14 @@ func (r *responder) choose(z *plan.Zone, b *plan.LoadBalancer, want asked, alias
 }
 
 // aliasTo adds a CNAME record and returns the name to go on with.
-func (r *responder) aliasTo(name dnswire.Name, ttl uint32, at place) (*dnswire.Key, place) {
+func (r *responder) aliasTo(name dnswire.Name, ttl uint32, key *dnswire.Key, at place) (*dnswire.Key, place) {
 	target := append(r.target[:0], name...)
+	before := r.m.mark()
 	pos, ok := r.m.record(answerSection, at.at, dnswire.TypeCNAME, dnswire.ClassIN, ttl, target)
+	if ok && r.signing.signer != nil {
+		r.signing.data = append(r.signing.data[:0], target)
+		ok = cover(r, answerSection, key.Name(), at.at, dnswire.TypeCNAME, ttl, r.signing.data, before)
+	}
 	if !ok || r.q.Type == dnswire.TypeCNAME || r.q.Type == dnswire.TypeANY || r.links == maxLinks {
 		return nil, at
 	}
@@ -193,7 +198,7 @@ func (r *responder) aliasTo(name dnswire.Name, ttl uint32, at place) (*dnswire.K
 
 // addresses adds those of s.addrs that are asked for, all or none of them, or denies
 // that there are any.
-func (r *responder) addresses(z *plan.Zone, want asked, ttl uint32, at place, origin int) {
+func (r *responder) addresses(z *plan.Zone, n *zone.Node, key *dnswire.Key, want asked, ttl uint32, at place, origin int) {
 	var count [2]int // by family
 	list := r.steering.addrs
 	for i, a := range list {
@@ -206,25 +211,31 @@ func (r *responder) addresses(z *plan.Zone, want asked, ttl uint32, at place, or
 		}
 	}
 	six := want == askedAAAA || want == askedBoth && count[0] == 0
-	n, kind, size := count[0], dnswire.TypeA, 4
+	number, kind, size := count[0], dnswire.TypeA, 4
 	if six {
-		n, kind, size = count[1], dnswire.TypeAAAA, 16
+		number, kind, size = count[1], dnswire.TypeAAAA, 16
 	}
 	switch {
-	case n == 0 || want == askedNone:
-		r.deny(z.Zone, origin) // for all clients, as resolvers take denials anyway (RFC 7871 section 7.4)
+	case number == 0 || want == askedNone:
+		r.deny(z, n, key, at, origin) // for all clients, as resolvers take denials anyway (RFC 7871 section 7.4)
 		return
-	case len(r.m.b)+n*(12+size) > r.m.limit:
+	case len(r.m.b)+number*(12+size) > r.m.limit:
 		r.m.flags |= dnswire.FlagTC
 		return
 	}
 	r.scoped(z)
+	before, data := r.m.mark(), r.signing.data[:0]
 	for i, a := range list {
 		if a.Is6() != six || repeats(list, i) {
 			continue
 		}
 		bytes := a.As16()
 		r.m.record(answerSection, at.at, kind, dnswire.ClassIN, ttl, bytes[16-size:])
+		data = append(data, r.m.b[len(r.m.b)-size:])
+	}
+	r.signing.data = data
+	if r.signing.signer != nil {
+		cover(r, answerSection, key.Name(), at.at, kind, ttl, data, before)
 	}
 }
 

@@ -78,9 +78,9 @@ func (z *Zone) Signing() DNSSEC {
 }
 
 // LongestTTL returns the greatest TTL of what the zone's answers hold, as far as it
-// is declared.
+// is declared: a zone file may have greater ones.
 func (z *Zone) LongestTTL(c *Config) time.Duration {
-	longest := time.Hour // of what is made rather than declared
+	longest := z.SOA.TTL
 	for i := range z.Records {
 		longest = max(longest, z.Records[i].TTL)
 	}

@@ -24,6 +24,7 @@ import (
 	"fairlead/internal/affinity"
 	"fairlead/internal/config"
 	"fairlead/internal/dnslb"
+	"fairlead/internal/dnssec/keyring"
 	"fairlead/internal/geo"
 	"fairlead/internal/health"
 	"fairlead/internal/httplb"
@@ -65,6 +66,7 @@ type Node struct {
 	acme     *acme.Manager
 	http     *httplb.Plane
 	dns      *dnslb.Plane
+	keys     *keyring.Manager
 	serials  zone.Serials
 	registry *telemetry.Registry
 	admin    *admin.Server
@@ -113,9 +115,11 @@ func Run(ctx, now context.Context, cfg Config) error {
 	n.http = httplb.New(n.engine, n.acme, cfg.Log, aside.Logger(cfg.Log))
 	n.registry = telemetry.NewRegistry()
 	n.registry.Log = cfg.Log
-	n.dns = dnslb.New(n.engine, cfg.Log, aside.Logger(cfg.Log))
+	n.keys = keyring.New(cfg.Log)
+	n.dns = dnslb.New(n.engine, n.keys, cfg.Log, aside.Logger(cfg.Log))
 	n.registry.Add(n.http)
 	n.registry.Add(n.dns)
+	n.registry.Add(n.keys)
 	n.registry.Add(n.acme)
 	n.registry.Add(aside)
 	n.registry.Add(n)
@@ -236,6 +240,7 @@ func (n *Node) close() {
 	cancel()
 	n.http.Shutdown(over) // nothing is left after shutdown
 	n.dns.Shutdown(over)
+	n.keys.Close()
 	n.acme.Close()
 	n.engine.Close()
 	if n.unwatch != nil {
@@ -316,6 +321,9 @@ func (n *Node) enforce(ctx context.Context, doc *config.Document, databases *geo
 	}
 	if err == nil {
 		p, err = plan.Compile(doc.Config, old, plan.Tables{Health: n.health, Load: &n.loads, Resolver: n.resolver, Geo: databases, Serials: &n.serials})
+	}
+	if err == nil {
+		err = n.keys.Ensure(doc.Config, longestTTLs(p))
 	}
 	if err == nil {
 		err = n.swap(ctx, p, old)
@@ -414,6 +422,7 @@ func (n *Node) settle(p *plan.Plan) {
 	if p == nil {
 		return
 	}
+	n.keys.Keep(p.Config, longestTTLs(p))
 	n.checker.Apply(p.Targets)
 	current, previous := views(p), views(n.before)
 	n.health.Keep(current, previous)

@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"fairlead/internal/model"
 	"fairlead/internal/plan"
@@ -31,4 +32,13 @@ func (n *Node) keepSerials(p *plan.Plan) {
 	if err := n.serials.Keep(list); err != nil {
 		n.log.Error("serials of zones are not kept", "error", err)
 	}
+}
+
+// longestTTLs returns the greatest TTL of each zone.
+func longestTTLs(p *plan.Plan) map[string]time.Duration {
+	ttls := make(map[string]time.Duration, len(p.Zones))
+	for _, z := range p.Zones {
+		ttls[z.Name] = time.Duration(z.LongestTTL) * time.Second
+	}
+	return ttls
 }

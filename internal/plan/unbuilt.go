@@ -18,9 +18,6 @@ func Unbuilt(c *model.Config) []model.Problem {
 	for i := range c.LoadBalancers {
 		u.loadBalancer(c, root.Key("load_balancers").Item(i, c.LoadBalancers[i].Name), &c.LoadBalancers[i])
 	}
-	for i := range c.Zones {
-		u.when(c.Zones[i].DNSSEC, root.Key("zones").Item(i, c.Zones[i].Name).Key("dnssec"), "answers are not signed")
-	}
 	return u.problems
 }
 

@@ -60,6 +60,12 @@ func checkZone(steered map[dnswire.Name][]steeredName, at model.Place, m *model.
 		}
 		problems = append(problems, out)
 	}
+	if z != nil && m.DNSSEC && m.File != "" {
+		if validity, longest := m.Signing().SignatureValidity, time.Duration(z.LongestTTL)*time.Second; longest > validity/2 {
+			problems = append(problems, model.Problem{Path: at.Key("file").Path, Text: fmt.Sprintf("%s: a TTL of %s: want at most half of signature_validity (%s): caches keep signatures for as long",
+				at.Key("file").Text, model.Show(longest), model.Show(validity))})
+		}
+	}
 	return z, problems
 }
 
@@ -70,7 +76,7 @@ func zoneInput(m *model.Zone, at model.Place) (in zone.Input, places []model.Pla
 	if err != nil {
 		return in, nil, []model.Problem{{Path: at.Key("name").Path, Text: fmt.Sprintf("%s: %v", at.Key("name").Text, err)}}
 	}
-	in.Origin = origin
+	in.Origin, in.Signed = origin, m.DNSSEC
 	if m.File == "" {
 		in.Records, places, problems = declaredRecords(m, origin, at)
 		return in, places, problems
@@ -214,7 +220,7 @@ func (k *compiler) zone(m *model.Zone, old map[string]*Zone) (*Zone, error) {
 	if k.tables.Serials != nil {
 		in.Serial = k.tables.Serials.Next(name, content, wanted, declared)
 	}
-	if was := old[name]; was != nil && was.Content == content && was.SOA.Serial == in.Serial {
+	if was := old[name]; was != nil && was.Content == content && was.SOA.Serial == in.Serial && was.Config.DNSSEC == m.DNSSEC {
 		z.Zone = was.Zone
 		return z, nil
 	}

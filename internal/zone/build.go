@@ -20,6 +20,8 @@ type Input struct {
 	// chosen for each client. They take the place of A, AAAA and CNAME records of
 	// the same name.
 	Steered []dnswire.Name
+	// Signed is whether answers are signed, for which the sets keep their data.
+	Signed bool
 	// Serial, if not 0, takes the place of the SOA record's.
 	Serial uint32
 }
@@ -141,6 +143,9 @@ func (b *builder) collect() {
 		case r.Type == dnswire.TypeRRSIG || r.Type == dnswire.TypeNSEC || r.Type == dnswire.TypeNSEC3 || r.Type == 51:
 			b.bad(i, "%s %s: signatures and denials are made when answering: want the zone unsigned", r.Owner, r.Type)
 			continue
+		case b.in.Signed && owner == b.in.Origin && (r.Type == dnswire.TypeDNSKEY || r.Type == dnswire.TypeCDS || r.Type == dnswire.TypeCDNSKEY):
+			b.bad(i, "%s %s: made of the keys, as dnssec is true; remove the record", r.Owner, r.Type)
+			continue
 		case r.Type == dnswire.TypeSOA && owner != b.in.Origin:
 			b.bad(i, "%s has a SOA record: want it for the zone itself only", r.Owner)
 			continue
@@ -233,6 +238,7 @@ func (b *builder) pack() {
 const maxSet = dnswire.MaxMessage - 1024
 
 func (b *builder) packSet(n *Node, s *Set) {
+	b.z.LongestTTL = max(b.z.LongestTTL, s.TTL)
 	for _, i := range b.places[s] {
 		data := b.in.Records[i].Data
 		if s.Type == dnswire.TypeSOA && b.in.Serial != 0 {
@@ -242,6 +248,9 @@ func (b *builder) packSet(n *Node, s *Set) {
 		if len(s.wire)+recordHead+len(data) > maxSet {
 			b.bad(i, "%s %s: more than %d bytes in one set: no message can carry it", n.Name, s.Type, maxSet)
 			return
+		}
+		if b.in.Signed {
+			s.Data = append(s.Data, data)
 		}
 		b.packRecord(s, data)
 	}

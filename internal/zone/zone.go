@@ -18,6 +18,8 @@ type Zone struct {
 	SOA dnswire.SOA
 	// Records counts the records.
 	Records int
+	// LongestTTL is the greatest of all records.
+	LongestTTL uint32
 	// Content identifies what the zone holds, without the serial.
 	Content [sha256.Size]byte
 
@@ -52,6 +54,8 @@ type Set struct {
 	Count int
 	// Alias is where a CNAME or a DNAME leads, in the case that it was written in.
 	Alias dnswire.Name
+	// Data are the records, names without compression; only in signed zones.
+	Data [][]byte
 	// Targets are the names in the data about which the zone knows more.
 	Targets []Target
 
@@ -106,6 +110,10 @@ func (n *Node) DNAME() *Set { return n.dname }
 
 // Cut reports whether the name is delegated to others.
 func (n *Node) Cut() bool { return n.cut }
+
+// Occluded reports whether the name is at or below a delegation, or below a DNAME
+// record, so that what is there is not the zone's own data.
+func (n *Node) Occluded() bool { return n.stop != nil }
 
 // Labels returns the number of labels of the name.
 func (n *Node) Labels() int { return n.labels }

@@ -67,14 +67,14 @@ var layers = []layer{
 		"it signs what it is given with the keys that it is given; whose answers those are, and which keys when, is not its business"},
 
 	{"internal/dnssec/keyring", []string{"internal/model", "internal/telemetry", "internal/dnssec"},
-		"it decides which keys a zone has at what time; what they sign is for dnssec, and who asks the parent for whoever starts it"},
+		"it decides which keys a zone has at what time; what they sign is for dnssec, and of the parent it knows only which DS records that has"},
 
 	{"internal/certs", []string{"internal/model", "internal/telemetry"},
 		"it loads the files that declarations name and reports their age; who serves or presents them is not its business"},
 	{"internal/acme", []string{"internal/model", "internal/telemetry"},
 		"it obtains certificates for names; who shows them, and what answers an authority, asks it by an interface of its own"},
 	{"internal/config", []string{"internal/model", "internal/dnswire", "internal/dnssec"},
-		"it reads and writes declarations; what they lead to is not its business, so that check and schema need nothing running; key files are read by who uses them"},
+		"it reads and writes declarations; what they lead to is not its business, so that check and schema need nothing running; key files of zones are read by what uses them"},
 	{"internal/health", []string{"internal/model", "internal/resolve"},
 		"observed facts survive every plan, so they cannot be made of one"},
 	{"internal/plan", []string{"internal/model", "internal/affinity", "internal/geo", "internal/health", "internal/load", "internal/pick", "internal/resolve", "internal/rules", "internal/certs", "internal/dnswire", "internal/zone"},
@@ -85,7 +85,7 @@ var layers = []layer{
 	// Planes: they know the engine and never each other.
 	{"internal/httplb", []string{"internal/model", "internal/affinity", "internal/geo", "internal/rules", "internal/proxyproto", "internal/perclient", "internal/plan", "internal/steer", "internal/health", "internal/load", "internal/h1", "internal/fields", "internal/h2", "internal/h3", "internal/loop", "internal/telemetry", "internal/certs"},
 		"a plane knows the engine that all planes share, the vocabulary, and no other plane; it neither reads files nor answers operators"},
-	{"internal/dnslb", []string{"internal/model", "internal/geo", "internal/rules", "internal/steer", "internal/plan", "internal/dnswire", "internal/zone", "internal/loop", "internal/udp", "internal/telemetry", "internal/certs", "internal/perclient"},
+	{"internal/dnslb", []string{"internal/model", "internal/geo", "internal/rules", "internal/steer", "internal/plan", "internal/dnswire", "internal/zone", "internal/dnssec", "internal/loop", "internal/udp", "internal/telemetry", "internal/certs", "internal/perclient"},
 		"a plane knows the engine that all planes share, the vocabulary, and no other plane; it reads no file but its listeners' secrets"},
 	{"internal/admin", []string{"internal/model", "internal/plan", "internal/health", "internal/load", "internal/resolve", "internal/telemetry"},
 		"it shows the plan and the tables as they are, and must not reach into the planes to do so"},
@@ -146,7 +146,7 @@ var libraries = []struct {
 }{
 	{"github.com/goccy/go-yaml", []string{"internal/config"}, "YAML is one way of declaring things; only its reader knows it"},
 	{"github.com/invopop/jsonschema", []string{"internal/config"}, "the schema describes what config reads"},
-	{"github.com/miekg/dns", []string{"internal/resolve", "internal/dnswire", "test/dns"}, "it is kept for its fixes, not for its interface: each further user is one to move later"},
+	{"github.com/miekg/dns", []string{"internal/resolve", "internal/dnswire", "internal/dnssec/keyring", "test/dns"}, "it is kept for its fixes, not for its interface: each further user is one to move later"},
 	{"github.com/prometheus", []string{"internal/telemetry"}, "counting is done by our own counters; Prometheus only reads them"},
 	{"github.com/cespare/xxhash/v2", []string{"internal/pick"}, "nodes must agree on hashes: there is one place that decides which"},
 	{"google.golang.org/grpc", []string{"internal/health", "test/grpc"}, "only the health check speaks gRPC, and the test of what carries it"},

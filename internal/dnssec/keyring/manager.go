@@ -59,20 +59,21 @@ func (m *Manager) Zone(name string) *dnssec.Zone {
 }
 
 // Ensure gives every signed zone of c its keys, which are made where there are
-// none, and its policy. Zones that c does not have stay until Keep.
-func (m *Manager) Ensure(c *model.Config) error {
+// none, and its policy. ttls are the greatest TTLs of zones, which caches may have
+// answers for. Zones that c does not have stay until Keep.
+func (m *Manager) Ensure(c *model.Config, ttls map[string]time.Duration) error {
 	for i := range c.Zones {
 		if !c.Zones[i].DNSSEC {
 			continue
 		}
-		if err := m.ensure(c, &c.Zones[i]); err != nil {
+		if err := m.ensure(c, &c.Zones[i], ttls); err != nil {
 			return fmt.Errorf("zone %q: DNSSEC keys: %w", c.Zones[i].Name, err)
 		}
 	}
 	return nil
 }
 
-func (m *Manager) ensure(c *model.Config, mz *model.Zone) error {
+func (m *Manager) ensure(c *model.Config, mz *model.Zone, ttls map[string]time.Duration) error {
 	name, o := model.CanonicalHost(mz.Name), mz.Signing()
 	options := dnssec.Options{Validity: o.SignatureValidity, Limit: o.SignatureLimit}
 	m.mu.Lock()
@@ -89,7 +90,7 @@ func (m *Manager) ensure(c *model.Config, mz *model.Zone) error {
 			log: m.log.With("zone", name), parent: m.parent, ended: make(chan struct{}),
 		}
 	}
-	if err := z.use(c, mz, time.Now()); err != nil {
+	if err := z.use(c, mz, ttls[name], time.Now()); err != nil {
 		return err
 	}
 	z.sign.SetOptions(options)
@@ -107,8 +108,8 @@ func (m *Manager) ensure(c *model.Config, mz *model.Zone) error {
 
 // Keep is Ensure, and forgets all zones that c does not sign. Their keys stay in
 // the data directory.
-func (m *Manager) Keep(c *model.Config) {
-	if err := m.Ensure(c); err != nil {
+func (m *Manager) Keep(c *model.Config, ttls map[string]time.Duration) {
+	if err := m.Ensure(c, ttls); err != nil {
 		m.log.Error("DNSSEC keys are not what the configuration says", "error", err)
 	}
 	wanted := make(map[string]bool)
@@ -116,6 +117,14 @@ func (m *Manager) Keep(c *model.Config) {
 		wanted[model.CanonicalHost(c.Zones[i].Name)] = c.Zones[i].DNSSEC
 	}
 	var gone []*zone
+	defer func() {
+		for _, z := range gone {
+			if _, there := wanted[z.name]; there && z.state != nil && z.state.anchored() {
+				m.log.Warn("zone is not signed any more, though its parent may have DS records: validating resolvers refuse its answers. "+
+					"Sign it again, set withdraw, and wait until its KSK is unanchored", "zone", z.name)
+			}
+		}
+	}()
 	m.mu.Lock()
 	for name, z := range m.zones {
 		if !wanted[name] {
@@ -154,7 +163,7 @@ type zone struct {
 }
 
 // use takes up a policy, and with the first the keys.
-func (z *zone) use(c *model.Config, m *model.Zone, now time.Time) error {
+func (z *zone) use(c *model.Config, m *model.Zone, ttl time.Duration, now time.Time) error {
 	o := m.Signing()
 	given, err := readGiven(o.KeyFiles, z.name)
 	if err != nil {
@@ -168,6 +177,7 @@ func (z *zone) use(c *model.Config, m *model.Zone, now time.Time) error {
 		}
 	}
 	z.policy, z.agents, z.given = policyOf(c, m), o.ParentalAgents, given
+	z.policy.longestTTL = max(z.policy.longestTTL, ttl)
 	if len(given) == 0 && z.state == nil {
 		if err := z.open(now); err != nil {
 			return err
