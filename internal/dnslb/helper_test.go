@@ -132,7 +132,10 @@ func start(t testing.TB, kind, text string) (*Plane, *plan.Plan) {
 }
 
 // newResponder returns a responder that no socket belongs to.
-func newResponder(t testing.TB, text string) *responder {
+func newResponder(t testing.TB, text string) *responder { return newSignedResponder(t, text, nil) }
+
+// newSignedResponder is newResponder with keys for signed zones.
+func newSignedResponder(t testing.TB, text string, keys Keys) *responder {
 	t.Helper()
 	pl := compile(t, text, nil)
 	engine, err := loop.NewEngine("goroutine", loop.Options{})
@@ -140,7 +143,7 @@ func newResponder(t testing.TB, text string) *responder {
 		t.Fatal(err)
 	}
 	t.Cleanup(engine.Close)
-	p := New(engine, nil, quiet, quiet)
+	p := New(engine, keys, quiet, quiet)
 	set, err := newSettings(p, pl.DNSListeners[0].Listener, nil)
 	if err != nil {
 		t.Fatal(err)
