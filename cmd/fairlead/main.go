@@ -21,6 +21,7 @@ type program struct {
 	Serve   serveCmd   `cmd:"" help:"Run a node from a configuration file."`
 	Check   checkCmd   `cmd:"" help:"Check a configuration file: print everything that is wrong with it."`
 	Explain explainCmd `cmd:"" help:"Tell what a node would make of a request, and why."`
+	DNSSEC  dnssecCmd  `cmd:"" name:"dnssec" help:"Look at the keys of signed zones, and what their parents need."`
 	Geo     geoCmd     `cmd:"" help:"Tell where addresses are, by databases of geography, and why."`
 	Schema  schemaCmd  `cmd:"" help:"Print the JSON Schema of configuration files, for editors."`
 	Demo    demoCmd    `cmd:"" help:"Run a load balancer before three endpoints, to try things on."`
