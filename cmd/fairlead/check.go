@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"fairlead/internal/config"
+	"fairlead/internal/dnssec/keyring"
 	"fairlead/internal/plan"
 )
 
@@ -38,6 +40,9 @@ func (c *checkCmd) Run(s streams) error {
 	errs := config.CheckFiles(doc, plan.CheckSessionKeys(doc.Config)...)
 	if len(errs) == 0 {
 		errs = doc.Judge(plan.Zones(doc.Config))
+	}
+	if len(errs) == 0 {
+		errs = doc.Judge(keyring.Problems(doc.Config, time.Now()))
 	}
 	if len(errs) > 0 {
 		err = errs

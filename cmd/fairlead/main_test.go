@@ -82,7 +82,7 @@ func TestDemoFile(t *testing.T) {
 
 // Help is read in terminals of 80 columns.
 func TestHelpFits(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"serve", "--help"}, {"check", "--help"}, {"schema", "--help"}, {"demo", "--help"}, {"version", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"serve", "--help"}, {"check", "--help"}, {"dnssec", "--help"}, {"dnssec", "ds", "--help"}, {"dnssec", "tell", "--help"}, {"schema", "--help"}, {"demo", "--help"}, {"version", "--help"}} {
 		var out, errs bytes.Buffer
 		if status := run(args, streams{&out, &errs}); status != 0 || errs.Len() > 0 {
 			t.Errorf("%v: status %d, %s", args, status, errs.String())

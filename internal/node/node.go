@@ -277,6 +277,9 @@ func (n *Node) read() (*config.Document, *geo.Databases, error) {
 	if errs := doc.Judge(plan.Zones(doc.Config)); len(errs) > 0 {
 		return nil, nil, errs
 	}
+	if errs := doc.Judge(keyring.Problems(doc.Config, time.Now())); len(errs) > 0 {
+		return nil, nil, errs
+	}
 	if errs := doc.Judge(plan.Unbuilt(doc.Config)); len(errs) > 0 {
 		return nil, nil, errs
 	}

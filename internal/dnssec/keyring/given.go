@@ -66,6 +66,8 @@ func keysOf(list []givenKey, o *model.DNSSEC, now time.Time) (dnssec.Keys, error
 		out.Zone = out.Key
 	}
 	switch {
+	case len(algorithms) > 1:
+		return out, fmt.Errorf("keys of %v and %v: a zone is signed with one algorithm", algorithms[0], algorithms[1])
 	case len(out.Key) == 0:
 		return out, errors.New("no KSK (flags 257) among key_files is published and active now: look at its times with dnssec-settime -p all")
 	case len(out.Zone) == 0:

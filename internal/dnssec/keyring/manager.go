@@ -30,10 +30,10 @@ type Manager struct {
 }
 
 // New returns a manager without zones.
-func New(log *slog.Logger) *Manager { return newForTest(log, askParent) }
+func New(log *slog.Logger) *Manager { return newForTest(log, dnssec.NewSigner(0), askParent) }
 
-func newForTest(log *slog.Logger, parent func(context.Context, string, []string) (*observation, error)) *Manager {
-	m := &Manager{log: log, signer: dnssec.NewSigner(0), parent: parent, zones: make(map[string]*zone)}
+func newForTest(log *slog.Logger, signer *dnssec.Signer, parent func(context.Context, string, []string) (*observation, error)) *Manager {
+	m := &Manager{log: log, signer: signer, parent: parent, zones: make(map[string]*zone)}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	m.wg.Go(func() { m.signer.Run(m.ctx) })
 	return m
