@@ -22,7 +22,7 @@ BENCH ?=
 SOAK ?=
 
 # Debian packages: what the tests use, and what the benchmark does beyond it.
-TEST_PACKAGES  := curl nghttp2-client openssl iproute2 socat gcc libc6-dev bind9-dnsutils knot-dnsutils unbound chromium-headless-shell
+TEST_PACKAGES  := curl nghttp2-client openssl iproute2 socat gcc libc6-dev bind9-dnsutils bind9-utils knot-dnsutils unbound chromium-headless-shell
 BENCH_PACKAGES := haproxy nginx-light wrk nghttp2-client util-linux
 
 .DEFAULT_GOAL := help

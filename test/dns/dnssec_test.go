@@ -92,18 +92,8 @@ func startSigned(t *testing.T, algorithm string) (*lab.Node, string) {
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%v, %v: want mode 0600", info, err)
 		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(text)) {
-			if strings.Contains(line, " DNSKEY 257 ") {
-				return n, strings.TrimSpace(line)
-			}
-		}
 	}
-	t.Fatal("no KSK")
-	return nil, ""
+	return n, kskOf(t, filepath.Dir(files[0]))
 }
 
 func TestDelv(t *testing.T) {
@@ -133,8 +123,8 @@ func TestDelv(t *testing.T) {
 }
 
 // startUnbound starts a validating resolver that knows the KSK of example.com and
-// asks the node for it.
-func startUnbound(t *testing.T, ksk, server string) netip.AddrPort {
+// asks the node for it, or for other zones.
+func startUnbound(t *testing.T, ksk, server string, zones ...string) netip.AddrPort {
 	t.Helper()
 	program, err := exec.LookPath("unbound")
 	if err != nil {
@@ -162,10 +152,13 @@ func startUnbound(t *testing.T, ksk, server string) netip.AddrPort {
   num-threads: 1
 remote-control:
   control-enable: no
-stub-zone:
-  name: example.com
-  stub-addr: %s@%s
-`, dir, at.Port(), ksk, host, number)
+`, dir, at.Port(), ksk)
+	if len(zones) == 0 {
+		zones = []string{"example.com"}
+	}
+	for _, zone := range zones {
+		text += fmt.Sprintf("stub-zone:\n  name: %s\n  stub-addr: %s@%s\n", zone, host, number)
+	}
 	file := filepath.Join(dir, "unbound.conf")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
