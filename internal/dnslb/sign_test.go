@@ -316,3 +316,18 @@ func BenchmarkSigned(b *testing.B) {
 		}
 	}
 }
+
+// Names that are made up count together where the denial is NOERROR as well.
+func TestCompactDenialIsLimited(t *testing.T) {
+	text := strings.Replace(signedText, listenerText(""), listenerText("dns: {rate_limit: {responses_per_second: 1, slip: 2}}"), 1)
+	r := newSignedResponder(t, text, newTestKeys(t, dnssec.Options{}, "example.com", "child.example.net"))
+	ask(t, r, signed("x.example.com", "A"), overUDP)
+	for i := range 10 {
+		if m := ask(t, r, signed(fmt.Sprintf("x%d.example.com", i), "A"), overUDP); m != nil && !m.Truncated {
+			t.Fatalf("not limited: %v", m)
+		}
+	}
+	if m := ask(t, r, signed("www.example.com", "A"), overUDP); m == nil || len(m.Answer) != 3 {
+		t.Errorf("what exists is limited with it: %v", m)
+	}
+}

@@ -172,3 +172,38 @@ func TestSerialOfZoneFile(t *testing.T) {
 		t.Errorf("a file that has become wrong: %v", err)
 	}
 }
+
+// A zone that is signed from now on keeps what is signed, and a zone file whose
+// answers are kept longer than signatures hold is refused.
+func TestSignedZones(t *testing.T) {
+	tab := tables(t)
+	tab.Serials = new(zone.Serials)
+	const text = zonesBase + "zones: [{name: example.com, nameservers: [ns.example.net]}]\n"
+	p := compiled(t, text, 1, tab)
+	if soa := p.Zones[0].Apex().Set(dnswire.TypeSOA); soa.Data != nil {
+		t.Error("a zone that is not signed keeps what is not needed")
+	}
+	signed, err := Compile(declared(t, strings.Replace(text, "net]}", "net], dnssec: true}", 1)), p, tab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	soa := signed.Zones[0].Apex().Set(dnswire.TypeSOA)
+	if len(soa.Data) != 1 || dnswire.SOAOf(soa.Data[0]).Serial != signed.Zones[0].SOA.Serial || len(signed.Zones[0].Negative().Data) != 1 {
+		t.Errorf("SOA: %x, serial %d", soa.Data, signed.Zones[0].SOA.Serial)
+	}
+	if signed.Zones[0].LongestTTL != 3600 {
+		t.Errorf("longest TTL %d", signed.Zones[0].LongestTTL)
+	}
+
+	file := filepath.Join(t.TempDir(), "example.net.zone")
+	if err := os.WriteFile(file, []byte("$TTL 8d\n@ SOA ns.example.org. host 1 2 3 4 5\n@ NS ns.example.org.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for suffix, want := range map[string]string{"": "", ", dnssec: true": "want at most half of signature_validity (336h)", ", dnssec: true, dnssec_options: {signature_validity: 500h}": ""} {
+		problems := Zones(declared(t, zonesBase+"zones: [{name: example.net, file: "+file+suffix+"}]\n"))
+		switch {
+		case want == "" && len(problems) > 0, want != "" && (len(problems) != 1 || problems[0].Path != "zones[0].file" || !strings.Contains(problems[0].Text, want)):
+			t.Errorf("%s: %+v, want %q", suffix, problems, want)
+		}
+	}
+}

@@ -118,3 +118,16 @@ func TestSizeOfSets(t *testing.T) {
 		t.Errorf("a set that is too large: %v, %+v", z != nil, problems)
 	}
 }
+
+// Records that are made of keys cannot be there too, where the zone is signed.
+func TestRecordsOfKeys(t *testing.T) {
+	const text = apex + "@ CDS 0 0 0 00\n"
+	in := input(t, "example.com", text)
+	if z, problems := Build(in); z == nil || len(problems) > 0 {
+		t.Errorf("not signed: %+v", problems)
+	}
+	in.Signed = true
+	if z, problems := Build(in); z != nil || len(problems) != 1 || problems[0].Record != 3 || !strings.Contains(problems[0].Text, "made of the keys") {
+		t.Errorf("signed: %+v", problems)
+	}
+}
