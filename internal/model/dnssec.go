@@ -9,8 +9,8 @@ type DNSSEC struct {
 	Algorithm SigningAlgorithm `yaml:"algorithm"`
 	// Keys to use in place of ones that are made here: files in BIND's format,
 	// K*.private with K*.key beside it. The times in them (dnssec-settime) say when
-	// each is published, signs and goes. Excludes algorithm, zsk_lifetime and
-	// ksk_lifetime.
+	// each is published, signs and goes. Excludes algorithm, the lifetimes, the
+	// delays and what is said of the parent, but for withdraw.
 	KeyFiles []string `yaml:"key_files"`
 	// After what time the key that signs records (ZSK) is replaced, 24h to 43800h;
 	// 0 is never. Default 720h.

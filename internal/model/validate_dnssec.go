@@ -30,6 +30,19 @@ func (v *validator) dnssec(at Place, z *Zone) {
 		if given.KSKLifetime != defaults.KSKLifetime {
 			v.bad(at.Key("ksk_lifetime"), text)
 		}
+		const timed = "given with key_files, whose own times say when they are used: want one of the two"
+		if given.PropagationDelay != defaults.PropagationDelay {
+			v.bad(at.Key("propagation_delay"), timed)
+		}
+		if len(given.ParentalAgents) > 0 {
+			v.bad(at.Key("parental_agents"), timed)
+		}
+		if given.ParentDSTTL != defaults.ParentDSTTL {
+			v.bad(at.Key("parent_ds_ttl"), timed)
+		}
+		if given.ParentPropagationDelay != defaults.ParentPropagationDelay {
+			v.bad(at.Key("parent_propagation_delay"), timed)
+		}
 	}
 	names := uniques{}
 	for i, name := range given.KeyFiles {

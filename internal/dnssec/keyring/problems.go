@@ -1,6 +1,7 @@
 package keyring
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -35,6 +36,11 @@ func Problems(c *model.Config, now time.Time) (problems []model.Problem) {
 			}
 			if err != nil {
 				problems = append(problems, model.Problem{Path: at.Path, Text: fmt.Sprintf("%s: %v", at.Text, err)})
+				continue
+			}
+			if k := abandoned(zoneDir(c.DataDir, name), name, list); k != nil {
+				problems = append(problems, model.Problem{Path: at.Path, Warning: true, Text: fmt.Sprintf(
+					"%s: without key %d, of which the parent may have DS records, and which is in data_dir: name it too until the parent has those of the others", at.Text, k.key.Tag())})
 			}
 			continue
 		}
@@ -57,4 +63,19 @@ func Problems(c *model.Config, now time.Time) (problems []model.Problem) {
 		}
 	}
 	return problems
+}
+
+// abandoned returns a key that was made here, that caches may need, and that is not
+// among given ones; nil if there is none.
+func abandoned(dir, zone string, given []givenKey) *key {
+	s, err := loadState(dir, zone)
+	if err != nil {
+		return nil // nothing was made, or it is not what signs from now on
+	}
+	for _, k := range s.in(ksk, ready, active, retired, withdrawn) {
+		if !slices.ContainsFunc(given, func(g givenKey) bool { return bytes.Equal(g.key.Record(), k.key.Record()) }) {
+			return k
+		}
+	}
+	return nil
 }

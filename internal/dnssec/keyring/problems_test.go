@@ -76,7 +76,13 @@ func TestProblems(t *testing.T) {
 		}
 		const at = "zones[0].dnssec_options.key_files"
 		o.KeyFiles = files[:2]
-		check("a pair", "", "", false)
+		check("a pair, and the parent has another", at, "name it too", true)
+		made, err := filepath.Glob(filepath.Join(zoneDir(dir, "example.com"), "K*.private"))
+		if err != nil || len(made) != 2 {
+			t.Fatalf("%v %v", made, err)
+		}
+		o.KeyFiles = append(made, files[:2]...)
+		check("a pair beside it", "", "", false)
 		o.KeyFiles = files
 		check("two algorithms", at, "a zone is signed with one algorithm", false)
 		o.KeyFiles = files[1:2]
