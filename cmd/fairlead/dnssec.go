@@ -146,7 +146,7 @@ func (c *dnssecRollCmd) Run(s streams) error {
 	if c.Key == "ksk" {
 		d = keyring.RollKSK
 	}
-	return c.ask(s, d)
+	return c.ask(s.out, d)
 }
 
 type dnssecTellCmd struct {
@@ -160,17 +160,17 @@ func (c *dnssecTellCmd) Run(s streams) error {
 	if c.DS == "gone" {
 		d = keyring.DSGone
 	}
-	return c.ask(s, d)
+	return c.ask(s.out, d)
 }
 
-func (z *signedZone) ask(s streams, d keyring.Demand) error {
-	c, m, err := z.find()
+func (s *signedZone) ask(out io.Writer, d keyring.Demand) error {
+	c, m, err := s.find()
 	if err != nil {
 		return err
 	}
 	if err := keyring.Ask(c, m, d); err != nil {
 		return fmt.Errorf("zone %q: %w", m.Name, err)
 	}
-	fmt.Fprintln(s.out, "left for the node, which takes it up within a minute; its log says what comes of it")
+	fmt.Fprintln(out, "left for the node, which takes it up within a minute; its log says what comes of it")
 	return nil
 }

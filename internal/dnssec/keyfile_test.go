@@ -124,7 +124,7 @@ func TestWrongKeyFiles(t *testing.T) {
 		{"an algorithm that is not used", swap("3 13", "3 8").Replace(public), secret, ".key", `algorithm "8": want 13`},
 		{"no base64", swap("3 13 ", "3 13 *").Replace(public), secret, ".key", "not base64"},
 		{"another class", swap("IN", "CH").Replace(public), secret, ".key", `"CH": want one record`},
-		{"cut off", public[:strings.Index(public, "DNSKEY")], secret, ".key", "want one record"},
+		{"cut off", strings.SplitN(public, "DNSKEY", 2)[0], secret, ".key", "want one record"},
 		{"no format", public, secret[strings.Index(secret, "\n")+1:], ".private", "line 1: want Private-key-format: v1.3"},
 		{"another format", public, swap("v1.3", "v2.0").Replace(secret), ".private", "line 1: want Private-key-format: v1.3"},
 		{"no key", public, "Private-key-format: v1.3\nAlgorithm: 13\n", ".private", "no line PrivateKey"},

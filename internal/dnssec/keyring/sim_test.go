@@ -15,7 +15,6 @@ import (
 
 // version is one content of a record set, and when a cache may have it.
 type version struct {
-	name    string
 	from    time.Time
 	until   time.Time // when the last cache forgets it; zero while it is served
 	keys    []uint16  // DNSKEY: the tags in it; DS: the tags that it names
@@ -63,7 +62,7 @@ type world struct {
 
 // bogus returns a combination that no validating resolver would accept.
 func (w *world) bogus() string {
-	contain := func(list []uint16, tag uint16) bool { return slices.Contains(list, tag) }
+	contain := slices.Contains[[]uint16]
 	for _, ds := range w.ds.cached(w.now) {
 		if len(ds.keys) == 0 {
 			continue // it takes the zone for unsigned
