@@ -158,6 +158,13 @@ func TestSignedAnswers(t *testing.T) {
 			if !slices.Equal(unsigned, c.unsigned) {
 				t.Errorf("without a good signature: %v, want %v\n%v", unsigned, c.unsigned, m)
 			}
+			var glue []string
+			if c.name == "x.sub.example.com" {
+				glue = []string{"ns.sub.example.com. A", "ns.sub.example.com. AAAA"}
+			}
+			if list := keys.unverified(m.Extra); !slices.Equal(list, glue) || strings.Contains(fmt.Sprint(m.Extra), "ns.sub.example.com.\t300\tIN\tRRSIG") {
+				t.Errorf("additional section, without a good signature: %v, want %v\n%v", list, glue, m)
+			}
 			if m.AuthenticatedData || m.Rcode != dns.RcodeSuccess || m.Truncated || !m.IsEdns0().Do() {
 				t.Errorf("AD %t, rcode %d, TC %t, DO %t", m.AuthenticatedData, m.Rcode, m.Truncated, m.IsEdns0().Do())
 			}
