@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,9 +67,10 @@ func TestManagerRollsOver(t *testing.T) {
 		w.ds.set(start, version{})
 		w.dnskey.set(start, version{})
 		w.data.set(start, version{signers: []uint16{0}})
-		var have []dnssec.DS // of the parent
+		var have atomic.Pointer[[]dnssec.DS] // of the parent, which may be asked in the moment that it changes
+		have.Store(new([]dnssec.DS))
 		parent := func(context.Context, string, []string) (*observation, error) {
-			return &observation{sets: [][]dnssec.DS{have}, ttl: 6 * time.Hour}, nil
+			return &observation{sets: [][]dnssec.DS{*have.Load()}, ttl: 6 * time.Hour}, nil
 		}
 		began := func() *Manager {
 			m := newForTest(quiet, dnssec.NewSigner(64), parent)
@@ -91,13 +93,14 @@ func TestManagerRollsOver(t *testing.T) {
 			w.data.set(w.now, version{signers: signers})
 			zsks[signers[0]] = true
 			if cds, ok := z.Apex(59); ok && hour%5 == 0 {
-				have = nil
+				var records []dnssec.DS
 				var tags []uint16
 				for _, d := range cds.Data {
 					tag := uint16(d[0])<<8 | uint16(d[1])
-					have = append(have, dnssec.DS{Tag: tag, Algorithm: dnssec.Algorithm(d[2]), DigestType: d[3], Digest: d[4:]})
+					records = append(records, dnssec.DS{Tag: tag, Algorithm: dnssec.Algorithm(d[2]), DigestType: d[3], Digest: d[4:]})
 					tags, ksks[tag] = append(tags, tag), true
 				}
+				have.Store(&records)
 				w.ds.set(w.now, version{keys: tags})
 			}
 			if bad := w.bogus(); bad != "" {
