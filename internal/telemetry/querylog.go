@@ -102,9 +102,7 @@ func (l *QueryLog) Collect(e *Emitter) {
 
 // appendQuery appends the line of r.
 func appendQuery(b []byte, r *QueryRecord) []byte {
-	e := line{b: append(b, `{"time":"`...)}
-	e.b = r.Time.UTC().AppendFormat(e.b, "2006-01-02T15:04:05.000000Z")
-	e.b = append(e.b, '"')
+	e := begin(b, r.Time)
 	e.text("listener", r.Listener)
 	e.text("transport", r.Transport)
 	e.address("client", r.Client)

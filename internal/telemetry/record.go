@@ -70,9 +70,7 @@ const MaxField = 2048
 
 // appendRecord appends the line of r.
 func appendRecord(b []byte, r *AccessRecord) []byte {
-	e := line{b: append(b, `{"time":"`...)}
-	e.b = r.Time.UTC().AppendFormat(e.b, "2006-01-02T15:04:05.000000Z")
-	e.b = append(e.b, '"')
+	e := begin(b, r.Time)
 	e.text("listener", r.Listener)
 	e.text("load_balancer", r.LoadBalancer)
 	e.text("pool", r.Pool)
@@ -131,6 +129,13 @@ var cipherNames = func() map[uint16]string {
 type line struct {
 	b   []byte
 	cut bool // a text was longer than MaxField
+}
+
+// begin begins a line, with its time.
+func begin(b []byte, t time.Time) line {
+	b = append(b, `{"time":"`...)
+	b = t.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
+	return line{b: append(b, '"')}
 }
 
 func (l *line) key(k string) {
