@@ -4,12 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -21,16 +19,7 @@ import (
 )
 
 // TestMain looks whether anything in a node blocks an event loop.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	watch := looptest.Every(10 * time.Millisecond)
-	code := m.Run()
-	for _, stack := range watch.Stop() {
-		fmt.Fprintf(os.Stderr, "an event loop is blocked by\n%s\n", stack)
-		code = max(code, 1)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { looptest.Main(m) }
 
 // relay is a port that leads to a listener of a node, which is not there when an
 // authority has to know the port. Connections wait until it is.

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,13 +28,7 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	flag.Set("test.parallel", "16")
-	watch := looptest.Every(10 * time.Millisecond)
-	code := m.Run()
-	for _, stack := range watch.Stop() {
-		fmt.Fprintf(os.Stderr, "an event loop is blocked by\n%s\n", stack)
-		code = max(code, 1)
-	}
-	os.Exit(code)
+	looptest.Main(m)
 }
 
 // host is the load balancer that most tests ask for.

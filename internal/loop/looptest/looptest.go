@@ -12,10 +12,13 @@
 package looptest
 
 import (
+	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 )
 
@@ -33,6 +36,18 @@ func Every(pause time.Duration) *Watch {
 	w := &Watch{stop: make(chan struct{}), done: make(chan struct{})}
 	go w.run(pause)
 	return w
+}
+
+// Main runs the tests of a package, and looks meanwhile whether anything blocks an
+// event loop. It is what a TestMain calls, and ends the process.
+func Main(m *testing.M) {
+	w := Every(10 * time.Millisecond)
+	code := m.Run()
+	for _, stack := range w.Stop() {
+		fmt.Fprintf(os.Stderr, "an event loop is blocked by\n%s\n", stack)
+		code = max(code, 1)
+	}
+	os.Exit(code)
 }
 
 // Stop ends the watch and returns the stacks of whoever blocked a loop, once for
