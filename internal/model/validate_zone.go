@@ -39,6 +39,7 @@ func (v *validator) zones() {
 		}
 		names.add(v, at.Key("name"), CanonicalHost(z.Name), z.Name)
 		v.ecsScope(at, &z.ECSScope)
+		v.dnssec(at, z)
 		if z.File != "" {
 			v.zoneFile(at, z)
 			continue // what it holds is for whoever reads it
@@ -50,7 +51,6 @@ func (v *validator) zones() {
 		c.aliases()
 		c.nameservers()
 		c.soa(at.Key("soa"))
-		v.dnssec(at, z)
 	}
 	switch dns := v.c.anyListener((*Listener).SpeaksDNS); {
 	case len(v.c.Zones) > 0 && !dns:

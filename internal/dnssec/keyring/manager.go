@@ -176,10 +176,12 @@ func (z *zone) use(c *model.Config, m *model.Zone, ttl time.Duration, now time.T
 			return err
 		}
 	}
+	policy, agents, before := z.policy, z.agents, z.given
 	z.policy, z.agents, z.given = policyOf(c, m), o.ParentalAgents, given
 	z.policy.longestTTL = max(z.policy.longestTTL, ttl)
 	if len(given) == 0 && z.state == nil {
 		if err := z.open(now); err != nil {
+			z.policy, z.agents, z.given = policy, agents, before // there is no state to go on with
 			return err
 		}
 	}
@@ -190,7 +192,9 @@ func (z *zone) use(c *model.Config, m *model.Zone, ttl time.Duration, now time.T
 func (z *zone) open(now time.Time) error {
 	s, err := loadState(z.dir, z.name)
 	if !errors.Is(err, errNoState) {
-		z.state = s
+		if err == nil {
+			z.state = s
+		}
 		return err
 	}
 	if err := makeDir(z.dir); err != nil {
@@ -308,11 +312,12 @@ func (z *zone) step(now time.Time, seen *observation) error {
 		}
 	}
 	z.state, z.last = next, now
-	if err := settled(z.dir, asked); err != nil {
-		return err
-	}
 	z.tell(events)
 	if err := z.sets(next.keys(z.policy.withdraw)); err != nil {
+		return err
+	}
+	// What is served is as the state says; files may be had back later.
+	if err := settled(z.dir, asked); err != nil {
 		return err
 	}
 	return z.clean()

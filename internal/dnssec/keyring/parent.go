@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/miekg/dns"
@@ -54,6 +55,10 @@ func askParent(ctx context.Context, zone string, agents []string) (*observation,
 	return out, nil
 }
 
+// longestParentTTL bounds what is believed of the TTL of DS records, which rollovers wait
+// for: it is that of parent_ds_ttl.
+const longestParentTTL = 720 * time.Hour
+
 // askAgent asks one of them, over TCP, where an answer cannot be forged blindly.
 func askAgent(ctx context.Context, zone string, agent netip.AddrPort) (set []dnssec.DS, ttl time.Duration, err error) {
 	q := new(dns.Msg)
@@ -62,7 +67,14 @@ func askAgent(ctx context.Context, zone string, agent netip.AddrPort) (set []dns
 	c := dns.Client{Net: "tcp", Timeout: parentTimeout}
 	ctx, cancel := context.WithTimeout(ctx, parentTimeout)
 	defer cancel()
-	r, _, err := c.ExchangeContext(ctx, q, agent.String())
+	conn, err := c.DialContext(ctx, agent.String())
+	if err != nil {
+		return nil, 0, err
+	}
+	defer conn.Close()
+	// The library heeds the deadline of a context alone, not its end.
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	r, _, err := c.ExchangeWithConnContext(ctx, q, conn)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -74,7 +86,7 @@ func askAgent(ctx context.Context, zone string, agent netip.AddrPort) (set []dns
 	}
 	for _, rr := range r.Answer {
 		ds, ok := rr.(*dns.DS)
-		if !ok {
+		if !ok || !strings.EqualFold(ds.Hdr.Name, q.Question[0].Name) {
 			continue
 		}
 		digest, err := hex.DecodeString(ds.Digest)
@@ -82,7 +94,7 @@ func askAgent(ctx context.Context, zone string, agent netip.AddrPort) (set []dns
 			return nil, 0, fmt.Errorf("digest %q: want hexadecimal digits", ds.Digest)
 		}
 		set = append(set, dnssec.DS{Tag: ds.KeyTag, Algorithm: dnssec.Algorithm(ds.Algorithm), DigestType: ds.DigestType, Digest: digest})
-		ttl = max(ttl, time.Duration(ds.Hdr.Ttl)*time.Second)
+		ttl = max(ttl, min(time.Duration(ds.Hdr.Ttl)*time.Second, longestParentTTL))
 	}
 	return set, ttl, nil
 }
