@@ -399,7 +399,6 @@ func (r *responder) chaos() {
 		return
 	}
 	r.m.flags |= dnswire.FlagAA
-	data := append(append(r.target[:0], byte(len(text))), text[:min(len(text), 254)]...)
-	data[0] = byte(len(data) - 1)
+	data := append(append(r.target[:0], byte(len(text))), text...) // of 254 bytes at most
 	r.m.record(answerSection, dnswire.HeaderSize, dnswire.TypeTXT, dnswire.ClassCH, 0, data)
 }

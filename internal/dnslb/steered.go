@@ -108,6 +108,7 @@ func (r *responder) steered(z *plan.Zone, n *zone.Node, key *dnswire.Key, at pla
 		r.steering = newSteering()
 	}
 	s, b, want := r.steering, z.Steered[n.Steered-1], askedBy(r.q.Type)
+	s.scope = 0
 	r.decided = decided{balancer: b}
 	if b.Proxied {
 		s.addrs = s.addrs[:0]
@@ -142,7 +143,7 @@ func (r *responder) steered(z *plan.Zone, n *zone.Node, key *dnswire.Key, at pla
 // is to be answered as an alias is returned.
 func (r *responder) choose(z *plan.Zone, b *plan.LoadBalancer, want asked, alias bool) *plan.Endpoint {
 	s := r.steering
-	s.scope, s.picked = 0, s.picked[:0]
+	s.picked = s.picked[:0]
 	stats := r.snap.balancers[b.Index]
 	s.facts = steer.Facts{Client: r.client(), Query: true}
 	b = r.judge(b, stats)

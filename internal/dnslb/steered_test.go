@@ -377,6 +377,21 @@ func TestSameClientSameEndpoint(t *testing.T) {
 	}
 }
 
+// What the client of one query had a part in says nothing about the next answer.
+func TestScopeIsOfOneQuery(t *testing.T) {
+	r := newResponder(t, listenerText("")+steeredText)
+	const subnet = "203.0.113.0/24"
+	for _, c := range []struct {
+		name  string
+		scope int
+	}{{"hash.example.com", 24}, {"web.example.com", 0}, {"kept.example.com", 24}, {"even.example.com", 0}} {
+		got := ask(t, r, withSubnet(query(c.name, "A"), subnet), overUDP)
+		if scope := scopeOf(got); scope != c.scope {
+			t.Errorf("%s: scope %d, want %d", c.name, scope, c.scope)
+		}
+	}
+}
+
 // Shares follow the weights: of pools, of endpoints, and what counts connections
 // draws by weight as DNS sees none.
 func TestShares(t *testing.T) {

@@ -16,10 +16,10 @@ type DNSOptions struct {
 	// What is told to clients that ask for the name server's identifier (NSID),
 	// up to 128 bytes. Default: nothing.
 	NSID string `yaml:"nsid"`
-	// Answer to version.bind and version.server in class CHAOS, up to 255 bytes.
+	// Answer to version.bind and version.server in class CHAOS, up to 254 bytes.
 	// Default: refused.
 	Version string `yaml:"version"`
-	// Answer to id.server and hostname.bind in class CHAOS, up to 255 bytes.
+	// Answer to id.server and hostname.bind in class CHAOS, up to 254 bytes.
 	// Default: refused.
 	Identity string `yaml:"identity"`
 	// DNS cookies (RFC 7873, RFC 9018). Default true.

@@ -18,8 +18,8 @@ func (v *validator) dnsOptions(at Place, l *Listener) {
 		return
 	}
 	v.dnsText(at.Key("nsid"), d.NSID, 128)
-	v.dnsText(at.Key("version"), d.Version, 255)
-	v.dnsText(at.Key("identity"), d.Identity, 255)
+	v.dnsText(at.Key("version"), d.Version, 254)
+	v.dnsText(at.Key("identity"), d.Identity, 254)
 	if d.CookieSecrets != "" && !d.Cookies {
 		v.bad(at.Key("cookie_secrets"), "given with cookies: false: want one of the two")
 	}
