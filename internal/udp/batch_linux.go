@@ -222,6 +222,7 @@ func (s *socket) Serve(h Handler, stats *Stats) error {
 		m.out[i].hdr.Iov = &m.outVec[i]
 		m.out[i].hdr.SetIovlen(1)
 	}
+	failed := 0
 	fresh := batch // headers that the kernel has written to
 	for {
 		for i := range fresh {
@@ -234,12 +235,16 @@ func (s *socket) Serve(h Handler, stats *Stats) error {
 		switch {
 		case n > 0:
 			s.answer(m, n, h, stats)
-			fresh = n
+			fresh, failed = n, 0
 			continue
 		case s.closing.Load():
 			return ErrClosed
 		case errno == unix.EBADF || errno == unix.ENOTSOCK || errno == unix.EFAULT:
 			return os.NewSyscallError("recvmmsg", errno)
+		case !passes(errno):
+			if failed++; failed == maxFailures {
+				return os.NewSyscallError("recvmmsg", errno)
+			}
 		}
 		// No time for anything: a signal, the time-out, or what ICMP says of an
 		// answer.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"sync/atomic"
+	"syscall"
 
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
@@ -84,14 +85,22 @@ func (s *portable) Close() {
 
 func (s *portable) Serve(h Handler, stats *Stats) error {
 	in, out := make([]byte, MaxDatagram+1), make([]byte, 0, MaxAnswer)
+	failed := 0
 	for {
 		n, from, to, err := s.receive(in)
 		if err != nil {
 			if s.closed.Load() || errors.Is(err, net.ErrClosed) {
 				return ErrClosed
 			}
-			continue // of one datagram: what was sent before could not be delivered
+			var errno syscall.Errno // of one datagram: what was sent before could not be delivered
+			if !errors.As(err, &errno) || !passes(errno) {
+				if failed++; failed == maxFailures {
+					return err
+				}
+			}
+			continue
 		}
+		failed = 0
 		stats.Received.Add(1)
 		stats.BytesReceived.Add(uint64(n))
 		if n > MaxDatagram {

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"net/netip"
 	"sync/atomic"
+	"syscall"
 )
 
 // Limits of datagrams, in bytes.
@@ -23,6 +24,20 @@ const (
 	// MaxAnswer is the longest that is sent.
 	MaxAnswer = 4096
 )
+
+// maxFailures is after how many failures in a row, and no datagram between them, a
+// socket is given up: what does not pass is not to be tried as fast as it can be.
+const maxFailures = 1000
+
+// passes reports whether an error of a socket says nothing about the next datagram: a
+// signal, a time-out, or what ICMP tells of an answer.
+func passes(e syscall.Errno) bool {
+	switch e {
+	case syscall.EINTR, syscall.EAGAIN, syscall.ECONNREFUSED, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.EMSGSIZE:
+		return true
+	}
+	return false
+}
 
 // Handler answers datagrams.
 type Handler interface {
