@@ -31,7 +31,9 @@ func (e *Endpoint) settle() {
 	if e.was == nil {
 		return
 	}
-	e.inherit()
+	if e.was.Verdict() != Unknown { // else what was found under the new name counts
+		e.inherit()
+	}
 	e.ejection = e.was.ejection
 	e.until.Store(e.was.until.Load())
 	if e.was.ejected.Load() && !e.ejected.Swap(true) {

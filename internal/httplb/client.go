@@ -79,6 +79,10 @@ func (k *client) begin(set *settings) {
 		}
 		if k.delay > 0 {
 			k.d.Sleep(k.delay)
+			if k.ln.draining.Load() {
+				k.c.Abort()
+				return true
+			}
 			k.deadline = k.deadline.Add(k.delay)
 		}
 		if set.tls != nil && !k.secure(set) {

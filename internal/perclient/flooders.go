@@ -22,7 +22,7 @@ const maxFlooders = 1 << 16
 type Flooders struct {
 	until atomic.Int64 // when the last one is forgotten, since began
 
-	mu    sync.Mutex // held for a few instructions
+	mu    sync.Mutex // held for a few instructions, but where all are looked at, now and then
 	of    map[netip.Addr]flooder
 	swept time.Duration // when those that may be forgotten were
 }
@@ -47,6 +47,9 @@ func (f *Flooders) Note(a netip.Addr, now time.Time) (first bool) {
 	at := now.Sub(began)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.until.Load() <= int64(at) {
+		clear(f.of) // all may be forgotten
+	}
 	old, known := f.of[a]
 	known = known && old.until > at
 	if !known {
@@ -112,6 +115,9 @@ func (f *Flooders) Admit(a netip.Addr, now time.Time, rate int, most time.Durati
 // Count returns how many clients are remembered.
 func (f *Flooders) Count(now time.Time) int {
 	at := now.Sub(began)
+	if f.until.Load() <= int64(at) {
+		return 0
+	}
 	n := 0
 	f.mu.Lock()
 	defer f.mu.Unlock()

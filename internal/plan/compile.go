@@ -103,7 +103,7 @@ func Compile(c *model.Config, before *Plan, t Tables) (*Plan, error) {
 		}
 	}
 	k.steer(c)
-	k.before, k.fixedBefore = nil, nil // the compiler stays, for variants of load balancers
+	k.before, k.was, k.fixedBefore = nil, nil, nil // the compiler stays, for variants of load balancers
 	return k.plan, nil
 }
 

@@ -3,7 +3,6 @@ package telemetry
 import (
 	"log/slog"
 	"net/netip"
-	"strconv"
 	"time"
 )
 
@@ -130,9 +129,7 @@ func appendQuery(b []byte, r *QueryRecord) []byte {
 		e.text("pool", r.Pool)
 		e.text("reason", r.Reason)
 	}
-	e.key("bytes_in")
-	e.b = strconv.AppendInt(e.b, int64(r.BytesIn), 10)
-	e.key("bytes_out")
-	e.b = strconv.AppendInt(e.b, int64(r.BytesOut), 10)
+	e.integer("bytes_in", int64(r.BytesIn))
+	e.integer("bytes_out", int64(r.BytesOut))
 	return append(e.b, "}\n"...)
 }
